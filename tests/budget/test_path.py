@@ -1,4 +1,4 @@
-"""The path towards diversity: label-free to make, certified on labels, and kept by the vectors themselves."""
+"""The path towards diversity: label-free to make, certified on labels, and kept by the rule itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.within import within_budget
 from recprism.budget.path import check_goal, lists_at, rule_at, steps_towards, walk
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data import Dataset, Incidence
 from recprism.dials.lifts import lifted
 from recprism.errors import InputError
@@ -63,6 +63,19 @@ def test_lifts_of_a_path_serve_its_lists(scenario: Scenario) -> None:
     assert rule_at(scenario, "subtopic_coverage", 0.2).lifts is None
 
 
+def test_lifts_are_those_of_the_part_that_certifies_in_every_context(scenario: Scenario) -> None:
+    of_test, of_validation = (rule_at(it, "shown_often", 0.1).lifts for it in (scenario, scenario.on("validation")))
+    assert of_test is not None
+    np.testing.assert_array_equal(of_test, of_validation)
+    nothing = Incidence.empty(scenario.split.train.shape)
+    alone = Scenario(
+        scenario.factors,
+        replace(scenario.split, train=scenario.split.live().train, validation=nothing),
+        scenario.subtopics,
+    )
+    assert not np.array_equal(rule_at(alone, "shown_often", 0.1).lifts, of_test), "another context has other lifts"
+
+
 def test_an_exposure_goal_joins_a_rule(scenario: Scenario) -> None:
     alone, both = (lists_at(scenario, goal, 0.1) for goal in ("subtopic_coverage", "subtopic_coverage+shown_often"))
     names = ("subtopic_coverage@10", "shown_often@10")
@@ -89,13 +102,14 @@ def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
     assert np.array_equal(with_labels, without)
 
 
-@pytest.mark.parametrize("into", ["dials", "user-vectors", "item-vectors"])
-def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
-    few = {"into": into, "trade_offs": (0.1, 0.2), "certify_on": "test"}
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
-    assert kept.is_changed
-    vectors = kept.factors
-    served, _ = vectors.rank(10, exclude=scenario.seen)
+def trade_off_of(found: CertifiedRule) -> float:
+    return 0.0 if found.rule is None else found.rule.trade_off
+
+
+def test_a_budget_is_kept_by_the_rule(scenario: Scenario) -> None:
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2), certify_on="test")
+    assert kept.rule is not None
+    served = scenario.rank(kept.rule)[0]
     after, before = (
         scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10")) for lists in (served, scenario.base_lists)
     )
@@ -105,18 +119,20 @@ def test_a_budget_is_kept_by_the_vectors(scenario: Scenario, into: str) -> None:
     assert check.new == pytest.approx(np.nanmean(after["ndcg@10"]))
     assert (check.passed, check.budget, check.upper) == (True, 0.1, None)
     assert np.nanmean(after["subtopic_coverage@10"]) > 1.05 * np.nanmean(before["subtopic_coverage@10"])
-    assert kept.to_dict()["certificate"]["last"] == last
+    assert trade_off_of(kept) == (0.1, 0.2)[last]
 
 
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
-    """It judges the lists that were served before it; the result has vectors to serve after it."""
-    few = {"trade_offs": (0.1, 0.2), "into": "user-vectors"}
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
-    assert kept.compiled is not None
+    """It judges the lists that were served before it; the same rule makes lists after it."""
+    earlier, kept = (
+        within_budget(it, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+        for it in (scenario.on("validation"), scenario)
+    )
+    assert kept.rule is not None
     assert "of the validation part" in kept.certificate.sentence()
-    earlier = within_budget(scenario.on("validation"), "subtopic_coverage", {"ndcg@10": 0.1}, **few)  # type: ignore[arg-type]
     assert earlier.certificate == kept.certificate
-    assert not np.array_equal(earlier.change.user, kept.change.user)
+    assert earlier.rule == kept.rule
+    assert not np.array_equal(scenario.on("validation").rank(kept.rule)[0], scenario.rank(kept.rule)[0])
     none = Incidence.empty(scenario.split.train.shape)
     held_out = Scenario(scenario.factors, replace(scenario.split, validation=none), scenario.subtopics, "test")
     assert "of the test part" in within_budget(held_out, "subtopic_coverage", {"ndcg@10": 0.1}).certificate.sentence()
@@ -124,9 +140,8 @@ def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
 
 def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> None:
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
-    assert not kept.is_changed
-    assert kept.dials is None
-    assert kept.model is scenario.base
+    assert kept.rule is None
+    assert kept.violations is None
     assert "No change of the lists is certified" in kept.certificate.sentence()
 
 
@@ -135,7 +150,7 @@ def test_a_guard_holds_back(scenario: Scenario) -> None:
     free = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.3))
     guarded = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1, "recall@20": 1e-4}, trade_offs=(0.1, 0.3))
     assert guarded.certificate is not None
-    assert guarded.trade_off < free.trade_off
+    assert trade_off_of(guarded) < trade_off_of(free)
     passed = {check.metric: check.passed for check in guarded.certificate.points[-1].checks}
     assert passed == {"ndcg@10": True, "recall@20": False}
 
@@ -159,7 +174,7 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
 def test_an_audit_and_what_it_leads_to_agree(scenario: Scenario, budget: float) -> None:
     reach = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,)).stops["subtopic_coverage"][0]
     kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
-    assert (0.0 if reach.certified is None else reach.certified.trade_off) == kept.trade_off
+    assert (0.0 if reach.certified is None else reach.certified.trade_off) == trade_off_of(kept)
     assert reach.certificate is not None
     assert reach.certificate.part == "validation"
 

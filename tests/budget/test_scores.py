@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from recprism import audit, diversify
-from recprism.budget.path import lists_at
+from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
+from recprism.runs.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -45,20 +49,31 @@ def test_the_same_scores_give_the_same_lists(with_vectors: Scenario, from_scores
 
 @pytest.mark.slow
 def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores: Scenario) -> None:
-    ours, theirs = (diversify(case, budget=0.2, into="rule") for case in (from_scores, with_vectors))
-    assert ours.found.rule == theirs.found.rule
-    assert ours.found.certificate == theirs.found.certificate
-    users = with_vectors.factors.user_ids[:5]
-    np.testing.assert_array_equal(ours.recommend(users)[0], theirs.recommend(users)[0])
+    ours, theirs = (diversify(case, budget=0.2) for case in (from_scores, with_vectors))
+    assert ours.rule is not None
+    assert ours.rule == theirs.rule
+    assert ours.certificate == theirs.certificate
+    for live in (True, False):
+        np.testing.assert_array_equal(ours.ranked(live=live)[0], theirs.ranked(live=live)[0])
     assert audit(from_scores, "subtopic_coverage", budgets=(0.1,)).to_dict()
 
 
-def test_what_needs_vectors_is_refused(from_scores: Scenario) -> None:
-    for asked in ({"into": "user-vectors"}, {"into": "item-vectors"}):
+def test_what_needs_vectors_is_refused(from_scores: Scenario, tmp_path: Path) -> None:
+    found = Result(from_scores, "subtopic_coverage", rule_at(from_scores, "subtopic_coverage", 0.1))
+    for form in ("dials", "user-vectors", "boosts"):
         with pytest.raises(InputError, match="scores and no vectors"):
-            diversify(from_scores, budget=0.2, **asked)  # type: ignore[arg-type]
+            found.export(tmp_path / "out", form)
+    assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="vectors"):
-        diversify(from_scores, "ilad", 0.2, into="rule")
+        diversify(from_scores, "ilad", 0.2)
+
+
+def test_the_rule_of_scores_is_exported_without_vectors(from_scores: Scenario, tmp_path: Path) -> None:
+    found = Result(from_scores, "subtopic_coverage", rule_at(from_scores, "subtopic_coverage", 0.1))
+    made = found.export(tmp_path / "out", "rule")
+    assert isinstance(made, RuleFile)
+    assert made.item_vectors is None
+    assert made.trade_off == 0.1
 
 
 def test_seen_items_are_left_out_and_short_rows_are_filled_up() -> None:

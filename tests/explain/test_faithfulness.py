@@ -23,7 +23,7 @@ import faithfulness as bench
 
 @pytest.fixture(scope="module")
 def scenario(trained_run: Callable[..., Run]) -> Scenario:
-    return trained_run.scenario((), "validation")
+    return trained_run().scenario("validation")
 
 
 def little_scenario(n_users: int = 12, n_items: int = 14) -> Scenario:

@@ -7,8 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.budget import Diversified
-from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
@@ -16,6 +14,7 @@ from recprism.explain.factors._highlights import HighlightedUser, example_users,
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 
@@ -28,9 +27,8 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     factors = BPRMF(epochs=2, dim=6).fit(split, seed=0, device="cpu")
     made.save_factors(factors)
     made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
-    made.save_result(
-        Diversified.of_search(CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics))
-    )
+    search = CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics)
+    made.save_result(Result.of_search(made.scenario(), search))
     return made
 
 
@@ -82,12 +80,13 @@ def test_without_a_price_the_third_user_changed_most() -> None:
 
 def test_who_pays_adds_up(run: Run) -> None:
     result = run.load_result()
-    scenario = Scenario(result.base, run.split(), run.subtopics(), "test")
+    assert result.search is not None
+    scenario = result.scenario
     users, items = who_pays(scenario, scenario.rank(result.model)[0])
     assert users is not None
     means = [
         float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))
-        for it in (result.base, result.factors)
+        for it in (scenario.factors, result.search.factors_)
     ]
     assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)
     assert sum(row.after for row in items.rows) == pytest.approx(1.0)

@@ -350,7 +350,7 @@ def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
 
 @pytest.fixture(scope="module")
 def trained(trained_run: Callable[..., Run]) -> Scenario:
-    return trained_run.scenario((epochs=10, dim=16), "validation")
+    return trained_run(epochs=10, dim=16).scenario("validation")
 
 
 def test_sentences_of_some_users_hold(trained: Scenario) -> None:

@@ -1,4 +1,4 @@
-"""Concepts of a run other than its categories: built from words, stored with the result, and used by every command."""
+"""Concepts of a run other than its categories: built from words, for dials and for choice models."""
 
 from __future__ import annotations
 
@@ -6,67 +6,38 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
-from recprism.budget.diversified import serve
 from recprism.data import Concepts, Dataset, Preparation, Subtopics
-from recprism.forms.vectors import export_run, load_export
-from recprism.forms.live import live_model
-from recprism.deploy.refitted_run import refit_run
 from recprism.dials import lists_to_dials, lists_to_vectors
 from recprism.errors import InputError
+from recprism.forms.vectors import Export, load_export
 from recprism.models import BPRMF, Factors
 from recprism.runs.config import BudgetConfig, RunConfig
-from recprism.runs.jobs.concepts import as_subtopics, carried_concepts, find_concepts
+from recprism.runs.jobs.concepts import as_subtopics, find_concepts
 from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.explain import explain_run
 from recprism.runs.jobs.explain_lists import explain_lists_of_run
+from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
 
 BUDGET = {"ndcg@10": 0.2}
-CLUSTERS = BudgetConfig(goal="ilad", budgets=BUDGET, concepts=["clusters=12"], rest=True)
+CLUSTERS = ["clusters=12"]
 
 
 @pytest.fixture(scope="module")
-def bare(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-    """epochs -> a run whose items have ids and nothing else."""
-
-    def make(epochs: int) -> Run:
-        split = small.split(seed=0)
-        run = Run.create(tmp_path_factory.mktemp("bare") / "run", RunConfig())
-        nothing = Subtopics.from_pairs(np.zeros(0, np.int64), [], split.n_items)
-        plain = Dataset("bare", small.interactions, nothing, small.attributes.select("item_id"), Preparation())
-        run.save_data(plain, split)
-        run.save_factors(BPRMF(epochs=epochs, dim=16).fit(split, seed=0, device="cpu"))
-        return run
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def clustered(bare: Callable[[int], Run]) -> Run:
-    run = bare(3)
-    diversify_within(run, CLUSTERS)
+def clustered(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A diversified run whose items have ids and nothing else."""
+    split = small.split(seed=0)
+    run = Run.create(tmp_path_factory.mktemp("bare") / "run", RunConfig())
+    nothing = Subtopics.from_pairs(np.zeros(0, np.int64), [], split.n_items)
+    plain = Dataset("bare", small.interactions, nothing, small.attributes.select("item_id"), Preparation())
+    run.save_data(plain, split)
+    run.save_factors(BPRMF(epochs=3, dim=16).fit(split, seed=0, device="cpu"))
+    diversify_within(run, BudgetConfig(goal="ilad", budgets=BUDGET))
     return run
-
-
-@pytest.fixture(scope="module")
-def own_file(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Concepts]:
-    """A run diversified with a column, popularity and a file, which is then deleted; and what the words meant."""
-    run = trained_run(3, 16)
-    path = tmp_path_factory.mktemp("own") / "own.csv"
-    ids = run.items()["item_id"]
-    pl.DataFrame({"item_id": ids, "length": np.arange(len(ids)) % 90, "maker": [f"m{i % 4}" for i in ids]}).write_csv(
-        path
-    )
-    asked = BudgetConfig(budgets=BUDGET, concepts=["categories", "year", "popularity", str(path)], rest=True)
-    meant = find_concepts(run, asked.concepts, run.scenario(), asked.min_support)
-    diversify_within(run, asked)
-    path.unlink()
-    return run, meant
 
 
 def test_words_become_columns(trained_run: Callable[..., Run]) -> None:
@@ -138,124 +109,58 @@ def test_wrong_words_are_refused(trained_run: Callable[..., Run], words: list[st
         find_concepts(run, words, run.scenario(), support)
 
 
-def test_concepts_are_for_dials(trained_run: Callable[..., Run]) -> None:
+@pytest.mark.parametrize("option", [{"concepts": ["year"]}, {"rest": True}, {"ordered": True}])
+def test_concepts_are_for_dials(trained_run: Callable[..., Run], tmp_path: Path, option: dict[str, object]) -> None:
     run = trained_run(3, 16)
-    with pytest.raises(InputError, match="concepts are for dials, and user-vectors serve these lists"):
-        diversify_within(run, BudgetConfig(budgets=BUDGET, concepts=["year"], into="user-vectors"))
-    with pytest.raises(InputError, match="rest is for dials, and item-vectors serve these lists"):
-        diversify_within(run, BudgetConfig(budgets=BUDGET, rest=True, into="item-vectors"))
-    assert not run.is_diversified(), "nothing is half-written"
+    diversify_within(run, BudgetConfig(budgets=BUDGET))
+    with pytest.raises(InputError, match="ordered, rest and concepts are for dials, and the form is user-vectors"):
+        export_run(run, tmp_path / "vectors", "user-vectors", **option)  # type: ignore[arg-type]
+    assert not (tmp_path / "vectors").exists(), "nothing is half-written"
 
 
 @pytest.mark.slow
 def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> None:
-    found = Run.open(clustered.path).load_result()
-    assert found.into == "dials"
-    assert found.dials is not None
-    assert len(found.dials.names) == 12
-    assert all(name.startswith("like ") for name in found.dials.names)
-    assert (found.dials.concepts.values.sum(1) == 1).all(), "an item is in one cluster"
-    lists = clustered.scenario().rank(found.model)[0]
-    np.testing.assert_array_equal(lists, found.dials.served)
-    by_vectors = lists_to_vectors(found.base, found.dials.lists, exclude=clustered.scenario().hidden)
+    report = dials_of(clustered, live=False, rest=True, concepts=CLUSTERS)
+    found, scenario = report.dials, clustered.scenario()
+    assert len(found.names) == 12
+    assert all(name.startswith("like ") for name in found.names)
+    assert (found.concepts.values.sum(1) == 1).all(), "an item is in one cluster"
+    np.testing.assert_array_equal(found.lists, scenario.rank(clustered.load_result().own_rule())[0])
+    np.testing.assert_array_equal(scenario.rank(found.applied_to(scenario.factors))[0], found.served)
+    by_vectors = lists_to_vectors(scenario.factors, found.lists, exclude=scenario.hidden)
     possible = by_vectors.kept == 1
     assert possible.mean() > 0.3
-    kept = np.array([set(a) == set(b) for a, b in zip(found.dials.lists, found.dials.served, strict=True)])
+    kept = np.array([set(a) == set(b) for a, b in zip(found.lists, found.served, strict=True)])
     assert kept[possible].all(), "what user vectors can hold, weights and the rest hold"
-    facts = dials_of(clustered).to_dict()
+    facts = report.to_dict()
     assert 0 < facts["rest_users"] < facts["users"]
     assert facts["lists_held"] < 1, "weights alone do not hold all lists of vectors"
 
 
 @pytest.mark.slow
 def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) -> None:
-    lists = recommend(clustered, 10)
-    made = export_run(clustered, tmp_path / "test", "npz", part="test")
+    lists, live = recommend(clustered, 10)[0], clustered.scenario().live()
+    _, folder, made = export_run(clustered, tmp_path / "dials", "dials", to="npz", concepts=CLUSTERS, rest=True)
+    assert isinstance(made, Export)
     assert made.dim == 16 + 12
-    vectors, scenario = load_export(tmp_path / "test"), clustered.scenario()
-    np.testing.assert_array_equal(
-        vectors.rank(10, exclude=scenario.seen)[0], scenario.rank(clustered.load_result().model)[0]
-    )
-    export_run(clustered, tmp_path / "live", "npz")
-    shown = steer_run(clustered, clustered.factors().user_ids[0], {clustered.load_result().dials.names[0]: 0.5})  # type: ignore[union-attr]
-    assert shown.values.keys() == {"ilad@10"}
-    assert lists.equals(recommend(clustered, 10)), "a setting that is not kept changes nothing"
+    named = find_concepts(clustered, CLUSTERS, live)
+    wanted = clustered.load_result().dials(rest=True, concepts=named).served
+    np.testing.assert_array_equal(load_export(folder).rank(10, exclude=live.seen)[0], wanted)
+    ids = clustered.factors().item_ids
+    shown = live.rank(clustered.load_result().own_rule())[0]
+    np.testing.assert_array_equal(lists["item_id"].to_numpy().reshape(-1, 10), ids[shown])
+    for ask in (lambda: steer_run(clustered, 1, {"Drama": 0.5}), lambda: dials_of(clustered)):
+        with pytest.raises(InputError, match=r"dials need categories .* --concepts clusters=20"):
+            ask()
     explained = explain_run(clustered, draws=0)
-    assert "uses the 12 categories and clusters that the dials name" in explained.note
-    assert explained.choice_model is not None
-
-
-@pytest.mark.slow
-def test_live_lists_use_the_stored_concepts(clustered: Run) -> None:
-    live, found = clustered.scenario().live(), clustered.load_result()
-    model = live_model(clustered)
-    assert isinstance(model, Factors)
-    wanted = serve(live, found.goal, found.trade_off, "dials", rest=True).model
-    np.testing.assert_array_equal(live.rank(model)[0], live.rank(wanted)[0])
-
-
-@pytest.mark.slow
-def test_a_run_does_not_need_the_file_again(own_file: tuple[Run, Concepts]) -> None:
-    run, meant = own_file
-    stored = Run.open(run.path).concepts()
-    assert stored is not None
-    assert (stored.names, stored.kinds) == (meant.names, meant.kinds)
-    np.testing.assert_array_equal(stored.values, meant.values)
-    assert "length: high" in stored.names and "maker: m3" in stored.names
-    assert run.scenario("validation").concepts.names == meant.names
-    np.testing.assert_array_equal(run.scenario().rank(run.load_result().model)[0], run.load_result().dials.served)  # type: ignore[union-attr]
-    live_model(run)
-    assert dials_of(run, part="validation").dials.names == meant.names
-    assert "are left out" in explain_run(run, draws=0).note, "numbers are no features of a choice model"
-
-
-@pytest.mark.slow
-def test_a_retrained_run_takes_files_and_clusters_from_the_old_one(
-    own_file: tuple[Run, Concepts], trained_run: Callable[..., Run]
-) -> None:
-    run, meant = own_file
-    steer_run(run, 1, {"maker: m1": 0.3}, keep=True)
-    again = trained_run(4, 16)
-    refit_run(again, run)
-    found = again.load_result()
-    assert found.dials is not None
-    assert set(found.dials.names) == set(meant.names)
-    column = [concepts.values[:, concepts.names.index("length: low")] for concepts in (found.dials.concepts, meant)]
-    np.testing.assert_array_equal(*column)
-    assert found.dials.rest is not None
-    assert again.steering() == {1: {"maker: m1": 0.3}}
-    steer_run(run, 1, {"maker: m1": 0.0}, keep=True)
-
-
-@pytest.mark.slow
-def test_new_items_of_a_retrained_run_have_no_cluster(clustered: Run, bare: Callable[[int], Run]) -> None:
-    again = bare(4)
-    scenario = again.scenario()
-    old, new = clustered.concepts(), carried_concepts(clustered, again, CLUSTERS, scenario)
-    assert old is not None
-    assert new is not None
-    np.testing.assert_array_equal(new.values, old.values)
-    fewer = old.of_items([3, -1, 0])
-    assert fewer.values[1].sum() == 0
-    np.testing.assert_array_equal(fewer.values[[0, 2]], old.values[[3, 0]])
-
-
-def test_lists_of_other_concepts_are_stored_apart(
-    own_file: tuple[Run, Concepts], trained_run: Callable[..., Run]
-) -> None:
-    """The dials of categories and of other concepts hold other lists: none may stand for the other."""
-    run = trained_run(3, 16)
-    plain = run.scenario()
-    named = plain.with_concepts(find_concepts(run, ["year"], plain))
-    plain.known_lists("subtopic_coverage", served="dials")[0.1] = plain.base_lists
-    plain.keep_lists("subtopic_coverage", served="dials")
-    assert 0.1 in run.scenario().known_lists("subtopic_coverage", served="dials")
-    assert 0.1 not in named.known_lists("subtopic_coverage", served="dials")
+    assert explained.note == "The items have no categories, so no choice model was fitted."
+    assert explained.account is not None
+    assert explained.choice_model is None
 
 
 @pytest.mark.slow
 def test_a_choice_model_of_clusters_explains_lists_from_a_file(clustered: Run, tmp_path: Path) -> None:
-    recommend(clustered, 10).write_csv(tmp_path / "lists.csv")
+    recommend(clustered, 10, live=False)[0].write_csv(tmp_path / "lists.csv")
     found = explain_lists_of_run(tmp_path / "lists.csv", None, clustered, concepts=["clusters=12"], draws=0)
     assert found.model.to_dict()["explained"] is not None
     with pytest.raises(InputError, match="a choice model needs categories or clusters, and 'popularity: high'"):

@@ -1,20 +1,23 @@
-"""Dials of a run: stored, read, served, set by users, and carried over a retraining."""
+"""Dials of a run: compiled when they are asked for, set by users, exported, and carried over a retraining."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from recprism.budget.diversified import serve
-from recprism.forms.live import live_model
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
+from recprism.forms.compiled import compile_rule
+from recprism.forms.vectors import load_export
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.run import Run
 
@@ -28,65 +31,76 @@ def run(trained_run: Callable[..., Run]) -> Run:
     return run
 
 
-@pytest.mark.slow
-def test_stored_dials_are_those_that_were_found(run: Run, trained_run: Callable[..., Run]) -> None:
-    other = trained_run(3, 16)
-    found = diversify_within(other, ASKED).dials
-    read = Run.open(run.path).load_result().dials
-    assert found is not None
-    assert read is not None
-    for name in ("weights", "lists", "base_lists", "given", "feasible", "score_range"):
-        np.testing.assert_array_equal(getattr(read, name), getattr(found, name))
-    assert (read.names, read.to_dict()) == (found.names, found.to_dict())
+def exported(run: Run, folder: Path, **options: object) -> Factors:
+    export_run(run, folder, "dials", **options)
+    return load_export(folder)
 
 
-def test_an_inner_product_of_more_numbers_serves_the_lists(run: Run) -> None:
+@pytest.mark.parametrize("live", [True, False])
+def test_some_users_have_the_dials_that_they_have_among_all(run: Run, live: bool) -> None:
+    found = run.load_result()
+    whole, some = found.dials(live=live), found.dials([5, 1, 9], live=live)
+    rows = found.rows_of([5, 1, 9])
+    np.testing.assert_array_equal(some.users, rows)
+    np.testing.assert_allclose(some.weights[rows], whole.weights[rows], rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(some.given, whole.given[rows])
+    np.testing.assert_array_equal(some.lists, found.ranked(rows, live=live)[0])
+    assert (np.flatnonzero(np.abs(some.weights).sum(1)) == np.sort(rows)).all()
+
+
+def test_an_inner_product_of_more_numbers_returns_the_lists(run: Run) -> None:
     found, scenario = run.load_result(), run.scenario()
-    model = found.model
-    assert isinstance(model, Factors)
-    assert found.dials is not None
-    assert model.dim == found.base.dim + len(found.dials.names)
-    np.testing.assert_array_equal(scenario.rank(model)[0], found.dials.given)
-    scores = found.base.user @ found.base.item.T + found.dials.weights @ found.dials.concepts.values.T
+    dials, base = found.dials(live=False), scenario.factors
+    model = dials.applied_to(base)
+    assert model.dim == base.dim + len(dials.names)
+    np.testing.assert_array_equal(scenario.rank(model)[0], dials.given)
+    scores = base.user @ base.item.T + dials.weights @ dials.concepts.values.T
     np.testing.assert_allclose(model.user @ model.item.T, scores, atol=1e-4)
 
 
-def test_the_figures_of_the_dials(run: Run) -> None:
-    found = dials_of(run)
+@pytest.mark.parametrize("live", [True, False])
+def test_the_figures_of_the_dials(run: Run, live: bool) -> None:
+    found = dials_of(run, live=live)
     facts = found.to_dict()
     assert facts["lists_held"] > 0.95
     assert facts["explained_gain"] > 0.98
     assert facts["unit"] == "share of the user's score range"
+    np.testing.assert_array_equal(found.dials.lists, run.load_result().ranked(live=live)[0])
+    if live:  # no labels are left
+        assert facts["ndcg_change"] is facts["wanted_ndcg_change"] is None
+        return
     assert abs(facts["ndcg_change"] - facts["wanted_ndcg_change"]) < 0.03
-    ordered = dials_of(run, ordered=True)
+    ordered = dials_of(run, live=False, ordered=True)
     assert ordered.dials.ordered
     assert ordered.dials.lists_held < found.dials.lists_held, "order asks for more"
 
 
 @pytest.mark.slow
-def test_dials_of_user_vectors_are_compiled_from_the_lists(trained_run: Callable[..., Run]) -> None:
-    run = trained_run(3, 16)
-    diversify_within(run, ASKED.model_copy(update={"into": "user-vectors"}))
-    assert run.load_result().dials is None
-    assert dials_of(run).dials.lists_held > 0.9
-    with pytest.raises(InputError, match="served by user-vectors, and only dials can be set"):
+def test_dials_of_players_are_compiled_from_their_lists(searched_run: Callable[..., Run]) -> None:
+    run = searched_run(iterations=20, diversity="subtopic_coverage")
+    found = dials_of(run, live=False)
+    np.testing.assert_array_equal(found.dials.lists, run.scenario().rank(run.load_result().model)[0])
+    assert 0 < found.dials.lists_held < 1, "weights of categories do not hold all lists of other vectors"
+    with pytest.raises(InputError, match="players found this change, and no rule made its lists"):
         steer_run(run, 1, {"Animation": 0.2})
 
 
 @pytest.mark.slow
-def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Callable[..., Run]) -> None:
-    before = recommend(run, 10)
+def test_a_setting_is_kept_for_one_user_in_exported_dials(
+    run: Run, trained_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    lists, live = recommend(run, 10)[0], run.scenario().live()
+    before = live.rank(exported(run, tmp_path / "before"))[0]
     shown = steer_run(run, "1", {"Animation": 0.3}, keep=True)  # as text, as the command line passes it
-    after = recommend(run, 10)
-    mine = after.filter(after["user_id"] == 1)["item_id"].to_list()
-    assert mine == run.factors().item_ids[shown.after].tolist()
-    others = before["user_id"] != 1
-    assert after.filter(others).equals(before.filter(others)), "a setting of one user changed another's list"
-    held_out, live = run.load_result().factors, live_model(run)
-    assert isinstance(live, Factors)
-    column = held_out.dim - len(run.subtopics()) + run.subtopics().names.index("Animation")
-    row = int(np.flatnonzero(held_out.user_ids == 1)[0])
-    assert live.user[row, column] > 0.2 * (run.factors().user[row] @ run.factors().item.T).std()
+    assert recommend(run, 10)[0].equals(lists), "the lists of the rule do not use settings"
+    model = exported(run, tmp_path / "after")
+    after, row = live.rank(model)[0], int(np.flatnonzero(model.user_ids == 1)[0])
+    np.testing.assert_array_equal(after[row], shown.after)
+    assert set(shown.after) != set(shown.before)
+    others = np.arange(len(after)) != row
+    np.testing.assert_array_equal(after[others], before[others], "a setting of one user changed another's list")
+    column = run.factors().dim + run.subtopics().names.index("Animation")
+    assert model.user[row, column] > 0.2 * (run.factors().user[row] @ run.factors().item.T).std()
     again = trained_run(4, 16)
     refit_run(again, run)
     assert again.steering() == {1: {"Animation": 0.3}}
@@ -100,53 +114,48 @@ def test_a_setting_is_kept_for_one_user_in_every_list(run: Run, trained_run: Cal
     settings.write_bytes(kept)
     steer_run(run, 1, {"Animation": 0.0}, keep=True)
     assert run.steering() == {}
-    assert recommend(run, 10).equals(before)
+    np.testing.assert_array_equal(live.rank(exported(run, tmp_path / "again"))[0], before)
 
 
 @pytest.mark.slow
-def test_a_setting_deletes_what_was_made_without_it(trained_run: Callable[..., Run]) -> None:
+def test_a_setting_leaves_figures_and_lists_of_the_rule_alone(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, ASKED)
-    named = Run(run.path, "second")
-    diversify_within(named, ASKED)
-    for it in (run, named):
-        it.save_metrics(evaluate_run(it, ("ndcg",), bootstrap=0).to_frame())
-        it.save_recommendations(recommend(it, 5))
-        it.report_path.write_text("a page")
-        assert it.measured() == "diversified"
+    run.save_metrics(evaluate_run(run, ("ndcg",), bootstrap=0).to_frame())
+    run.save_recommendations(recommend(run, 5)[0])
     steer_run(run, 1, {"Animation": 0.3}, keep=True)
-    for it in (run, named):
-        assert it.measured() is None, "the settings count for all results"
-        assert not it.report_path.exists()
-        assert not it.file("recommendations.parquet").exists()
+    assert run.measured() == "diversified"
+    assert run.metrics()["metric"].to_list() == ["ndcg"]
+    assert run.file("recommendations.parquet").exists()
 
 
 @pytest.mark.slow
-def test_settings_count_in_results_that_have_the_dial(trained_run: Callable[..., Run]) -> None:
-    run = trained_run(3, 16)
-    diversify_within(run, ASKED)
+def test_settings_count_in_exports_that_have_the_dial(run: Run, tmp_path: Path) -> None:
+    by_cluster = {"concepts": ["clusters=5"]}
+    plain = exported(run, tmp_path / "plain", **by_cluster)
     steer_run(run, 1, {"Animation": 0.3}, keep=True)
-    other = Run(run.path, "clusters")
-    diversify_within(other, ASKED.model_copy(update={"concepts": ["clusters=5"], "into": "dials"}))
-    assert other.load_result().steering == {}
-    cluster = other.load_result().dials.names[0]
-    steer_run(other, 1, {cluster: 0.1}, keep=True)
-    assert run.steering() == {1: {"Animation": 0.3, cluster: 0.1}}
-    assert run.load_result().steering == {1: {"Animation": 0.3}}
-    assert other.load_result().steering == {1: {cluster: 0.1}}
+    kept = exported(run, tmp_path / "kept", **by_cluster)
+    np.testing.assert_array_equal(kept.user, plain.user, "clusters have no dial of this name")
+    name = find_concepts(run, ["clusters=5"], run.scenario().live()).names[0]
+    run.save_steering({1: {"Animation": 0.3, name: 0.1}})
+    other = exported(run, tmp_path / "other", **by_cluster)
+    row = int(np.flatnonzero(plain.user_ids == 1)[0])
+    assert np.argwhere(other.user != plain.user).tolist() == [[row, run.factors().dim]]
+    run.save_steering({})
 
 
 @pytest.mark.slow
-def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Run]) -> None:
+def test_lifts_and_dials_together_return_live_lists(trained_run: Callable[..., Run], tmp_path: Path) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.3}))
-    found, live = run.load_result(), run.scenario().live()
-    assert found.rule is not None
-    assert found.rule.lifts is not None
-    model = live_model(run)
-    assert isinstance(model, Factors)
-    wanted = serve(live, found.goal, found.trade_off, "dials").model  # weights and lifts of one solve
-    np.testing.assert_array_equal(live.rank(model)[0], live.rank(wanted)[0])
+    found = run.load_result()
+    rule, live = found.own_rule(), found.context()
+    assert rule.lifts is not None
+    _, folder, made = export_run(run, tmp_path / "dials", "dials")
+    wanted = compile_rule(live, rule, "dials")  # weights, and the lifts of the certificate
+    np.testing.assert_array_equal(live.rank(load_export(folder))[0], live.rank(wanted.factors)[0])
+    assert made.agreement == wanted.agreement  # type: ignore[union-attr]
+    assert wanted.agreement.same_items > 0.7 * wanted.agreement.users
 
 
 @pytest.mark.parametrize(
@@ -155,6 +164,8 @@ def test_lifts_and_dials_together_serve_live_lists(trained_run: Callable[..., Ru
         (1, {"Cooking": 0.1}, "there is no dial 'Cooking'; dials are Action"),
         (1, {"Animation": 2.0}, "the setting of Animation is 2.0; pass a number from -1 to 1"),
         (987654321, {"Animation": 0.1}, "987654321"),
+        (1, {"live": 0.1}, "there is no dial 'live'"),  # a category may have the name of an argument
+        (1, {"user": 0.1}, "there is no dial 'user'"),
     ],
 )
 def test_wrong_settings_are_refused(run: Run, user: int, settings: dict[str, float], message: str) -> None:

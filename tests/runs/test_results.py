@@ -57,7 +57,7 @@ def test_a_named_result_lives_in_its_own_folder_and_leaves_the_others_alone(run:
     assert contents(run) == before
     inside = {it.name for it in (run.path / "results" / "cautious").iterdir()}
     assert inside == {"result.toml", "delta.safetensors", "result.json", "certificate.json", "CARD.md"}
-    assert run.results() == ["bold", "cautious"]
+    assert list(run.results) == ["bold", "cautious"]
 
 
 def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
@@ -129,7 +129,7 @@ def test_training_again_removes_every_result_and_no_other_files(run: Run) -> Non
     new.commit()
     assert [it for it in said if (run.path / it).exists()] == ["config.toml"]
     assert (mine / "users.npz").exists()
-    assert run.results() == []
+    assert list(run.results) == []
 
 
 def test_refit_is_refused_if_other_results_depend_on_the_vectors(run: Run, trained_run: Callable[..., Run]) -> None:
@@ -154,9 +154,9 @@ def test_a_search_that_stops_is_resumed_under_its_name(trained_run: Callable[...
     with pytest.raises(KeyboardInterrupt):
         search(halted, stop)
     assert halted.file("search.checkpoint.safetensors").exists()
-    assert runs[1].results() == [], "there is no result before the search has ended"
+    assert list(runs[1].results) == [], "there is no result before the search has ended"
     found = [search(one) for one in (whole, interrupted_search(Run.open(halted.path).named("players")))]
-    assert runs[1].results() == ["players"]
+    assert list(runs[1].results) == ["players"]
     halted = runs[1]
     assert all(isinstance(it, CMB) for it in found)
     files = [one.file("delta.safetensors").read_bytes() for one in (whole, halted)]
@@ -179,7 +179,7 @@ def test_one_writer_at_a_time_whatever_the_name(run: Run) -> None:
         other.start()
         other.join()
     assert len(refused) == 1
-    assert run.results() == ["bold"]
+    assert list(run.results) == ["bold"]
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A result that is served by its rule: stored, read, run again, paged, and under constraints."""
+"""The rule of a result: stored, read, run again, paged, compiled, and under constraints."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 
 from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
-from recprism.forms.vectors import export_run, load_export
-from recprism.forms.live import recommend_live
 from recprism.errors import InputError
+from recprism.forms.vectors import Export, load_export
 from recprism.rerank import Optimal, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
 
-ASKED = BudgetConfig(budgets={"ndcg@10": 0.2}, into="rule")
+ASKED = BudgetConfig(budgets={"ndcg@10": 0.2})
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
 
 def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
     stored = json.loads((run.path / "result.json").read_text(encoding="utf-8"))
-    assert stored["into"] == "rule"
+    assert stored["goal"] == "subtopic_coverage"
     assert set(stored["rule"]) == {"goals", "trade_off", "history_weight", "units", "k", "candidates"}
     assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
 
@@ -79,30 +79,40 @@ def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario
     assert covered > 1.05 * base["subtopic_coverage@10"].mean()
 
 
-def test_commands_serve_the_rule(run: Run, scenario: Scenario) -> None:
+def test_commands_use_the_rule(run: Run, scenario: Scenario) -> None:
     rule = run.load_result().rule
     assert rule is not None
-    lists = recommend(run, 10)
-    found = lists["item_id"].to_numpy().reshape(-1, 10)
+    judged, none = recommend(run, 10, live=False)
+    found = judged["item_id"].to_numpy().reshape(-1, 10)
     np.testing.assert_array_equal(found, scenario.factors.item_ids[scenario.rank(rule)[0]])
-    live, figures = recommend_live(run, 10)
+    assert none is None, "figures of live lists belong to live lists"
+    lists, figures = recommend(run, 10)
+    live = lists["item_id"].to_numpy().reshape(-1, 10)
+    np.testing.assert_array_equal(live, scenario.factors.item_ids[scenario.live().rank(rule)[0]])
+    assert (live != found).any()
+    assert figures is not None
     assert figures.consumed == 0
     assert figures.gain is not None
     assert figures.gain > 0.05
-    assert live["item_id"].to_numpy().reshape(-1, 10).shape == found.shape
 
 
-def test_a_rule_is_exported_as_dials_of_the_lists_that_are_asked_for(run: Run, tmp_path: Path) -> None:
-    """Live vectors for live lists, and half the trade-off for half of alpha."""
-    rule = run.load_result().rule
-    assert rule is not None
-    for part, alpha in (("live", 1.0), ("test", 1.0), ("test", 0.5)):
-        folder = tmp_path / f"{part}-{alpha}"
-        made = export_run(run, folder, part=part, alpha=alpha)  # type: ignore[arg-type]
-        case = run.scenario(live=part == "live")
-        assert made.dim == case.factors.dim + len(case.subtopics)
-        found, wanted = case.rank(load_export(folder))[0], case.rank(rule.at(alpha * rule.trade_off))[0]
-        assert (np.sort(found, 1) == np.sort(wanted, 1)).all(1).mean() > 0.9, (part, alpha)
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_dials_are_compiled_for_live_lists_and_half_of_alpha_is_half_the_trade_off(
+    run: Run, tmp_path: Path, alpha: float
+) -> None:
+    found = run.load_result()
+    rule, case = found.own_rule(), found.context()
+    form, folder, made = export_run(run, tmp_path / "dials", "dials", alpha=alpha)
+    assert (form, folder) == ("dials", tmp_path / "dials")
+    assert isinstance(made, Export)
+    assert (made.form, made.alpha) == ("dials", alpha)
+    assert made.dim == case.factors.dim + len(case.subtopics)
+    given, wanted = case.rank(load_export(folder))[0], case.rank(rule.at(alpha * rule.trade_off))[0]
+    equal = (np.sort(given, 1) == np.sort(wanted, 1)).all(1)
+    assert equal.mean() > 0.9
+    assert made.agreement is not None
+    assert (made.agreement.users, made.agreement.same_items) == (len(equal), equal.sum())
+    assert made.agreement.same_order == (given == wanted).all(1).sum()
 
 
 def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
@@ -118,10 +128,11 @@ def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
 @pytest.mark.slow
 def test_a_ban_holds_under_a_rule_on_every_page(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
-    often = recommend(run, 10)["item_id"].value_counts(sort=True)["item_id"].to_list()[:3]
+    often = recommend(run, 10)[0]["item_id"].value_counts(sort=True)["item_id"].to_list()[:3]
     asked = ASKED.model_copy(update={"constraints": ConstraintsConfig(banned=often)})
     diversify_within(run, asked)
-    assert not np.isin(recommend(run, 30)["item_id"].to_numpy(), often).any()
+    for live in (True, False):
+        assert not np.isin(recommend(run, 30, live=live)[0]["item_id"].to_numpy(), often).any()
 
 
 def test_stored_units_are_prices_that_a_new_catalogue_does_not_change(scenario: Scenario) -> None:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.within import within_budget
 from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.models import BPRMF
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path

@@ -133,14 +133,15 @@ def _has_credit(kind: str, presets: tuple[str, ...]) -> Callable[[Values], bool]
 
 
 def _has_form(form: str) -> Callable[[Values], bool]:
-    """Whether an export has this form: by ``--form``, else by what the run holds."""
-    return lambda values: (values["form"] or _own_form(values)) == form
+    return lambda values: _form_of(values) == form
 
 
-def _own_form(values: Values) -> str | None:
-    """None if the run cannot be read, which the command then says."""
+def _form_of(values: Values) -> str | None:
+    """What an export writes; None if the run cannot be read, which the command then says."""
     from recprism.runs.run import Run
 
+    if values["form"] is not None:
+        return str(values["form"])
     with suppress(RecprismError, OSError):
         asked = Run.open(values["run_directory"], values["name"]).config.diversify
         return "vectors" if asked is None or asked.within is None else "rule"

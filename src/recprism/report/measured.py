@@ -109,7 +109,7 @@ class Measured:
             rule=rule,
             factors=factors,
             goals=self.goal,
-            results=tuple(self.run.results()),
+            results=tuple(self.run.results),
         )
 
     def front(self, tell: ProgressCallback) -> tuple[FrontPoint, ...]:

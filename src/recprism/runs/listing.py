@@ -82,7 +82,7 @@ def _run_paths(folder: Path) -> Iterator[Path]:
 def _rows(path: Path) -> Iterator[ListedResult]:
     run = Run(path)
     searched = {it.name.removeprefix(f"{SEARCH}.") for it in stages(path) if it.name.startswith(f"{SEARCH}.")}
-    for name in (None, *sorted({*run.results(), *searched})):
+    for name in (None, *sorted({*run.results, *searched})):
         yield result_row(Run(path).named(name))
 
 

@@ -7,20 +7,19 @@ items.parquet          item_id and attributes
 subtopics.parquet      item_id, subtopic, weight
 .training/, .search/   an unfinished training or search, with its checkpoint; its files move to the run when it ends
 factors.safetensors    user and item vectors, with factors.json for ids and settings
-delta.safetensors      the change of the vectors
-result.json            how it was found, if within a budget
-cmb.json               its settings and history, if found by players
-certificate.json       what the change is certified to cost, if a budget was given
+result.json            the rule, if found within a budget
+cmb.json               settings and history of the search, if found by players
+delta.safetensors      arrays of the rule, or the change of the vectors that players found
+certificate.json       what the lists are certified to cost, if a budget was given
 explanation.json       why the lists are as they are
 factors_explanation.json  what erasing factors of changed vectors takes back, with the controls
 steering.json          dials that users set for themselves, for all results
-recommendations.parquet  user_id, item_id, rank, score
+recommendations.parquet  live lists: user_id, item_id, rank, score
+recommendations.judged.parquet  judged lists, which use the history before the held-out part
 path.GOAL.safetensors  lists along the path towards a goal, from which any budget is answered at once
 report.html            one page about all of it
 CARD.md                what the run is, in words
 metrics.parquet        metric, k, part, mean, low, high, ...
-live.safetensors       user vectors for lists that take all known interactions as seen
-recommendations.live.parquet  such lists
 results/NAME/          the same files of a named result, from delta.safetensors on, and
     result.toml        what was asked of it
 
@@ -110,8 +109,8 @@ class Run(RunResults):
         run = cls(path, result)
         complete(run.path)
         read_config(run.path / "config.toml")
-        if result is not None and result not in run.results():
-            there = ", ".join(run.results())
+        if result is not None and result not in run.results:
+            there = ", ".join(run.results)
             known = f"there are {there}" if there else f"make it with `recprism diversify {run.argument} --budget 5%`"
             raise InputError(f"{run.path}: has no result named {result}; {known}")
         return run

@@ -62,7 +62,7 @@ def diversify(
     within = ("--goal", goal, "--budget", _percent(budget))
     name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
     return command_line(
-        "diversify", run.path, *within, *words, **options, name=free_name(name, run.results()) if named else None
+        "diversify", run.path, *within, *words, **options, name=free_name(name, run.results) if named else None
     )
 
 

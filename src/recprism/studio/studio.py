@@ -45,7 +45,7 @@ class Studio:
         for directory in directories:
             run = Run.open(directory, result)
             folder = self._free_name(directory.resolve().name)
-            for it in (run, *(run.named(name) for name in run.results() if result is None)):
+            for it in (run, *(run.named(name) for name in run.results if result is None)):
                 name = folder if it is run else f"{folder}:{it.result}"
                 self.runs[name] = OpenedRun(name, it, self._opening)
         for opened in self.runs.values():

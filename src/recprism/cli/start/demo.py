@@ -131,7 +131,7 @@ def require_own(path: Path) -> None:
     run = Run.open(path)
     events = run.events(without=(ASKED,))  # an audit does not change the run
     noted = [event for event in events if event["event"] == EVENT]
-    is_own = bool(noted) and not run.results()
+    is_own = bool(noted) and not run.results
     if is_own and noted[-1]["state"] == "finished":
         is_own = events[-1] == noted[-1] and noted[-1]["config"] == run.config.model_dump_json()
     if not is_own:

@@ -59,7 +59,7 @@ class RunFolder:
         """Write a command about this result, as a shell takes it."""
         return command_line(command, self.path, name=self.result, **options)
 
-    def results(self) -> list[str]:
+    def _result_names(self) -> list[str]:
         """Return the names of the named results, sorted."""
         return sorted(file.parent.name for file in self.folder.glob(f"{RESULTS}/*/{ASKED}"))
 

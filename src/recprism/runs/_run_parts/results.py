@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,13 +32,47 @@ OF_RESULT = (
 """Files that are deleted, in this order, when a result is replaced."""
 
 
+class NamedResults(Mapping[str, Result]):
+    """The named results of a run, by name; a result is read from its files when it is asked for.
+
+    Args:
+        run: The run, with any of its results.
+    """
+
+    def __init__(self, run: RunResults) -> None:
+        self._run = run
+
+    def __getitem__(self, name: str) -> Result:
+        """Read a result; its figures are judged on the test part."""
+        if name not in self:
+            raise KeyError(name)
+        return type(self._run)(self._run.path, name, folder=self._run.folder).load_result()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._run._result_names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._run._result_names())
+
+    def __len__(self) -> int:
+        return len(self._run._result_names())
+
+    def __repr__(self) -> str:
+        return f"NamedResults({', '.join(self)})"
+
+
 class RunResults(RunData, RunLists):
     """Reads and writes one result of a run."""
+
+    @property
+    def results(self) -> Mapping[str, Result]:
+        """The named results, sorted by name: ``list(run.results)`` are names, ``run.results["bold"]`` is a result."""
+        return NamedResults(self)
 
     def require_only_result(self) -> None:
         """Refuse to turn the vectors onto other axes if other results are changes of these vectors."""
         unnamed = [] if read_config(self.folder / "config.toml").diversify is None else ["the unnamed one"]
-        others = [it for it in (*unnamed, *self.results()) if it != (self.result or "the unnamed one")]
+        others = [it for it in (*unnamed, *self.results) if it != (self.result or "the unnamed one")]
         if others:
             raise InputError(
                 f"{self.path}: refit turns the vectors that its other results ({', '.join(others)}) are made for; "

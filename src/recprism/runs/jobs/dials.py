@@ -16,7 +16,7 @@ from recprism.data.concepts import Concepts
 from recprism.dials import Dials, lists_to_dials
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials
-from recprism.forms.steering import Steered, own_settings
+from recprism.forms.steering import Steered, own_settings, steer
 from recprism.runs._lock import writing
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.result import Result
@@ -135,7 +135,8 @@ def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, live: bool 
 
     Stability: provisional.
     """
-    found = run.load_result().steer(user, live=live, **settings)
+    result = run.load_result()
+    found = steer(result.context(live=live), result.own_rule(), user, settings, result.steering)
     if keep:
         _keep(run, found)
     return found
