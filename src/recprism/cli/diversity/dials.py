@@ -108,7 +108,8 @@ def dials(
             "ndcg_change": f"change of ndcg@10 with the weights{'' if found.dials.rest is None else ' and the rest'}",
             "wanted_ndcg_change": "change of ndcg@10 with the lists of the rule",
         }
-        print_table(("figure", "value"), [(it, percent(facts[key], ".1f", "%")) for key, it in words.items()])
+        known = {it: facts[key] for key, it in words.items() if facts[key] is not None}  # live lists have no labels
+        print_table(("figure", "value"), [(it, percent(value, ".1f", "%")) for it, value in known.items()])
     first = str(run.factors().user_ids[0]) if user is None else user
     dial = next((it for it in run.subtopics().names if "=" not in it), None)
     if dial is not None and run.load_result().rule is not None:
