@@ -23,12 +23,19 @@ def test_a_file_may_be_edited_and_not_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "said"), [("", "made by recprism 0.1,"), ("format = 4\n", "made by another version")]
+    ("written", "said"),
+    [
+        ("", "made by recprism 0.1,"),
+        ("format = 3\n", "made by recprism 0.2,"),
+        ("format = 5\n", "made by another version"),
+    ],
 )
 def test_runs_of_other_versions_are_refused_in_one_sentence(tmp_path: Path, written: str, said: str) -> None:
     path = tmp_path / "config.toml"
     write_config(path, RunConfig())
-    path.write_text(path.read_text(encoding="utf-8").replace("format = 3\n", written), encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert "format = 4\n" in text
+    path.write_text(text.replace("format = 4\n", written), encoding="utf-8")
     with pytest.raises(InputError, match=said) as refused:
         read_config(path)
     assert "make the run again with `recprism train`" in str(refused.value)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from recprism.budget.scenario import Scenario
@@ -42,18 +43,22 @@ def factors(split: Split) -> Factors:
     )
 
 
-def test_a_run_ranks_as_the_model_did(factors: Factors, small: Dataset, split: Split, tmp_path: Path) -> None:
-    run = run_from_factors(tmp_path / "run", factors, small, split)
-    assert run.split().user_ids.tolist() == run.factors().user_ids.tolist() == split.user_ids.tolist()
-    assert run.split().item_ids.tolist() == run.factors().item_ids.tolist() == split.item_ids.tolist()
-    lists = recommend(run, 10)
-    seen = split.seen_before("test")
+def _require_lists_of(factors: Factors, split: Split, lists: pl.DataFrame, *, live: bool) -> None:
+    seen = split.live().train if live else split.seen_before("test")
     for row in (0, 17, 600):
         user = split.user_ids[row]
         ids, _ = factors.recommend(user, factors.n_items)
         left_out = set(split.item_ids[seen.row(row)].tolist())
         wanted = [item for item in ids.tolist() if item not in left_out][:10]
         assert lists.filter(lists["user_id"] == user)["item_id"].to_list() == wanted
+
+
+def test_a_run_ranks_as_the_model_did(factors: Factors, small: Dataset, split: Split, tmp_path: Path) -> None:
+    run = run_from_factors(tmp_path / "run", factors, small, split)
+    assert run.split().user_ids.tolist() == run.factors().user_ids.tolist() == split.user_ids.tolist()
+    assert run.split().item_ids.tolist() == run.factors().item_ids.tolist() == split.item_ids.tolist()
+    for live in (True, False):
+        _require_lists_of(factors, split, recommend(run, 10, live=live)[0], live=live)
     assert run.config.model.name == "theirs.BPR" and run.config.split.method == "random"
     assert run.events()[-1] == run.events()[-1] | {"event": "imported", "left_out": {"users": 0, "items": 0}}
     assert "| model | theirs.BPR |" in (run.path / "CARD.md").read_text(encoding="utf-8")

@@ -88,30 +88,28 @@ def card(run: Run) -> str:
     return (run.path / "CARD.md").read_text(encoding="utf-8")
 
 
-def test_user_vectors_leave_the_neighbours_alone(run: Run) -> None:
+def test_a_rule_leaves_the_neighbours_alone(run: Run) -> None:
     diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}))
-    found = noted(run)
-    assert found is not None and not found.moved and found.cosine == found.inner_product == 1.0
-    assert "overlap exactly 1" in card(run)
+    assert noted(run) is None, "there is nothing to look up: a rule changes no vector"
+    found = neighbours_of(run)
+    assert not found.moved and found.cosine == found.inner_product == 1.0
+    assert "overlap exactly 1" in found.sentence()
+    assert "neighbours" not in card(run)
     facts = dict(gather(run, draws=0).facts["Item-to-item neighbours"])
     assert facts["overlap of the nearest 10, by cosine"] == "exactly 1"
 
 
-def test_item_vectors_move_them_and_every_place_says_so(run: Run) -> None:
-    diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}, into="item-vectors"))
+def test_vectors_of_players_move_them_and_every_place_says_so(run: Run) -> None:
+    assert noted(run) is None
+    search(begin_search(run, DiversifyConfig(settings={"iterations": 3})))
     found = neighbours_of(run)
     assert found.moved and 0 < found.cosine < 1
-    assert found == overlap_of(run.factors(), run.load_result().change) == noted(run)
+    searched = run.load_result().search
+    assert searched is not None
+    assert found == overlap_of(run.factors(), searched.delta_) == noted(run)
     assert found.sentence() in card(run)
     facts = dict(gather(run, draws=0).facts["Item-to-item neighbours"])
     assert facts["overlap of the nearest 10, by cosine"] == f"{found.cosine:.4f}"
-
-
-def test_a_search_notes_them_too_and_a_new_perturbation_replaces_them(run: Run) -> None:
-    assert noted(run) is None
-    search(begin_search(run, DiversifyConfig(settings={"iterations": 3})))
-    first = noted(run)
-    assert first is not None and first.moved and first.sentence() in card(run)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.5}), overwrite=True)
-    second = noted(run)
-    assert second is not None and not second.moved and second.sentence() in card(run)
+    assert noted(run) is None, "these were the neighbours of another result"
+    assert "neighbours" not in card(run)

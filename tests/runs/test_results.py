@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,6 @@ from recprism.runs._lock import held
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import begin_search, diversify_within, interrupted_search, search
 from recprism.runs.listing import list_runs
-from recprism.runs.neighbours import noted
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow
@@ -32,10 +31,10 @@ def asked(budget: float, **more: object) -> BudgetConfig:
 
 @pytest.fixture(scope="module")
 def made(trained_run: Callable[..., Run]) -> Run:
-    """A run with an unnamed result on the item side, and one named bold on the user side."""
+    """A run with an unnamed result, and one named bold, for another goal."""
     run = trained_run(3, 16)
-    diversify_within(run, asked(0.2, into="item-vectors"))
-    diversify_within(run.named("bold"), asked(0.3, into="user-vectors"))
+    diversify_within(run, asked(0.2))
+    diversify_within(run.named("bold"), asked(0.3, goal="ilad_subtopics"))
     return run
 
 
@@ -60,29 +59,44 @@ def test_a_named_result_lives_in_its_own_folder_and_leaves_the_others_alone(run:
     assert list(run.results) == ["bold", "cautious"]
 
 
-def test_each_result_has_its_own_vectors_settings_and_events(run: Run) -> None:
+def test_results_are_a_mapping_of_names(run: Run) -> None:
+    found = run.results
+    assert isinstance(found, Mapping)
+    assert (list(found), len(found), "bold" in found, "timid" in found) == (["bold"], 1, True, False)
+    assert found["bold"].goal == "ilad_subtopics"
+    assert found["bold"].rule == Run.open(run.path, "bold").load_result().rule
+    assert found["bold"].run is not None
+    assert found["bold"].run.result == "bold"
+    assert found.get("timid") is None
+    with pytest.raises(KeyError, match="timid"):
+        found["timid"]
+    diversify_within(run.named("a-cautious"), asked(0.15))
+    assert list(found) == ["a-cautious", "bold"], "names are sorted, and read when they are asked for"
+    assert list(run.named("bold").results) == list(found)
+    assert repr(found) == "NamedResults(a-cautious, bold)"
+
+
+def test_each_result_has_its_own_rule_settings_and_events(run: Run) -> None:
     bold = Run.open(run.path, "bold")
     assert run.config.diversify is not None
     assert bold.config.diversify is not None
-    sides = asked(0.2, into="item-vectors"), asked(0.3, into="user-vectors")
-    assert (run.config.diversify.within, bold.config.diversify.within) == sides
+    wanted = asked(0.2), asked(0.3, goal="ilad_subtopics")
+    assert (run.config.diversify.within, bold.config.diversify.within) == wanted
     assert bold.config.model == run.config.model
     np.testing.assert_array_equal(bold.factors().user, run.factors().user)
-    assert run.load_result().change.item is not None
-    assert bold.load_result().change.item is None
-    goals = [[it["into"] for it in one.events() if "into" in it] for one in (run, bold)]
-    assert goals == [["item-vectors"], ["user-vectors"]]
-    found = noted(bold)
-    assert found is not None
-    assert "overlap exactly 1" in found.sentence()
+    rules = [it.load_result().own_rule() for it in (run, bold)]
+    assert [list(it.goals) for it in rules] == [["subtopic_coverage"], ["ilad_subtopics"]]
+    goals = [[it["goal"] for it in one.events() if "goal" in it] for one in (run, bold)]
+    assert goals == [["subtopic_coverage"], ["ilad_subtopics"]]
 
 
 def test_the_same_question_gives_the_same_bits_with_and_without_a_name(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     for one in (run, run.named("again")):
         diversify_within(one, asked(0.3))
-    files = [one.file("delta.safetensors").read_bytes() for one in (run, run.named("again"))]
-    assert files[0] == files[1]
+    for name in ("result.json", "delta.safetensors"):
+        files = [one.file(name).read_bytes() for one in (run, run.named("again"))]
+        assert files[0] == files[1]
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "ü", "a.b", "/etc", "a\n"])
@@ -111,9 +125,9 @@ def test_a_result_is_not_replaced_unless_asked(run: Run) -> None:
     bold = run.named("bold")
     with pytest.raises(InputError, match="already has a result named bold; use --overwrite, another --name"):
         diversify_within(bold, asked(0.1))
-    bold.save_recommendations(pl.DataFrame({"user_id": [1]}))
+    lists = [bold.save_recommendations(pl.DataFrame({"user_id": [1]}), live=live) for live in (True, False)]
     diversify_within(bold, asked(0.2), overwrite=True)
-    assert not bold.file("recommendations.parquet").exists()
+    assert not any(it.exists() for it in lists)
     assert run.is_diversified()
 
 
@@ -186,15 +200,18 @@ def test_one_writer_at_a_time_whatever_the_name(run: Run) -> None:
 
 READERS = (
     ("recommend", "--users", "1"),
-    ("recommend", "--live"),
+    ("recommend", "--judged"),
     ("evaluate", "-m", "subtopic_coverage@10", "--bootstrap", "0"),
     ("evaluate", "-m", "subtopic_coverage@10", "--against", "RUN", "--against-name", "bold"),
     ("check", "--max-ndcg-loss", "0.9"),
     ("experiment", "-m", "subtopic_coverage@10"),
     ("explain", "--draws", "0"),
-    ("erase", "--controls", "0", "--draws", "1"),
+    ("explain", "--user", "1"),
+    ("dials", "--user", "1"),
+    ("steer", "--user", "1", "--set", "Drama=0.1"),
     ("report", "--draws", "0"),
-    ("export", "--to", "npz"),
+    ("export",),
+    ("export", "--form", "user-vectors", "--to", "npz"),
     ("interleave", "-o", "OUT"),
     ("monitor", "--lists", "LISTS"),
 )
@@ -220,7 +237,21 @@ def test_every_reader_takes_a_name(
     assert bold.is_diversified()
 
 
-def test_the_lists_of_a_name_are_those_of_its_vectors(run: Run, call: Call, tmp_path: Path) -> None:
+def test_erase_takes_the_name_of_a_search(
+    trained_run: Callable[..., Run], call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained_run()
+    search(begin_search(run.named("players"), DiversifyConfig(settings={"iterations": 2})))
+    before, words = contents(run), ("erase", run.path, "--controls", "0", "--draws", "1")
+    assert call(*words, "--name", "players") == 0
+    assert f"{run.path} --name players" in capsys.readouterr().err
+    assert contents(run) == before
+    assert run.named("players").factors_explanation() is not None
+    assert call(*words, "--name", "timid") == 2
+    assert "has no result named timid; there are players" in capsys.readouterr().err
+
+
+def test_the_lists_of_a_name_are_those_of_its_rule(run: Run, call: Call, tmp_path: Path) -> None:
     for name in ("unnamed", "bold"):
         more = () if name == "unnamed" else ("--name", name)
         assert call("recommend", run.path, "-o", tmp_path / f"{name}.parquet", *more) == 0
@@ -293,7 +324,7 @@ def test_runs_are_listed_with_their_results_and_broken_ones_with_the_reason(
     assert "cut short" in str(found["torn", None].reason)
     bold = found["run", "bold"]
     assert (bold.model, bold.data) == ("bprmf", "ml-latest-small")
-    assert (bold.goal, bold.budgets) == ("subtopic_coverage", {"ndcg@10": 0.3})
+    assert (bold.goal, bold.budgets) == ("ilad_subtopics", {"ndcg@10": 0.3})
     assert 0 < bold.losses["ndcg@10"] <= 0.3
     assert bold.date is not None
     assert call("runs", folder) == 0
