@@ -120,7 +120,8 @@ recommend run --users 99999999999999999999
 recommend run --users \u00b2
 recommend run --users ""
 recommend run -o lists.doc
-recommend run --live --part test
+recommend run --live
+recommend run --part test
 recommend run --name cautious
 recommend run --name ../other
 evaluate nowhere
@@ -184,7 +185,7 @@ diversify run --budget 0.9
 diversify run --budget nan
 diversify run --budget 0.1 --goal beauty
 diversify run --budget 0.1 --goal alpha_ndcg+err_ia
-diversify run --budget 0.1 --into both
+diversify run --budget 0.1 --into dials
 diversify run --budget 0.1 --certify-on train
 diversify run --budget 0.1 --ban 999
 diversify run --budget 0.1 --ban 99999999999999999999
@@ -229,28 +230,31 @@ explain found --item 1
 explain found --user 1 --draws 99
 explain found --user 99999999999999999999
 explain found --user 1
+explain certified --user 1 --part test
 explain --lists nowhere.csv
-diversify run --budget 5% --concepts colour
-diversify run --budget 5% --concepts clusters=few
-diversify run --budget 5% --concepts nothing.csv
-diversify run --budget 5% --concepts strange_items.csv
-diversify run --budget 5% --concepts only_ids.csv
-diversify run --budget 5% --concepts no_values.csv
-diversify run --budget 5% --concepts infinite.csv
-diversify run --budget 5% --concepts popularity,popularity
-diversify run --budget 5% --concepts categories --min-support 50
-diversify run --budget 5% --concepts popularity --into user-vectors
-diversify run --budget 5% --rest user-vectors --into item-vectors
-diversify run --budget 5% --rest item-vectors
-diversify plain --budget 5% --goal ilad --into dials
-diversify plain --budget 5% --goal ilad --concepts categories
+dials certified --concepts colour
+dials certified --concepts clusters=few
+dials certified --concepts nothing.csv
+dials certified --concepts strange_items.csv
+dials certified --concepts only_ids.csv
+dials certified --concepts no_values.csv
+dials certified --concepts infinite.csv
+dials certified --concepts popularity,popularity
+dials certified --concepts categories --min-support 50
+dials certified --rest item-vectors
+dials certified --user 999
+dials uncategorised
+dials uncategorised --concepts categories
 dials run
 explain run --concepts popularity
 explain --lists lists.csv --scores a.csv --concepts clusters=3
 explain --lists lists.csv --run run --concepts popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
+steer certified --user 1 --set Drama=0.1
+steer certified --user 1 --set k0=2
 erase run
+erase certified
 erase found --json --curve
 check found
 check found --min-gain sc=5
@@ -266,24 +270,37 @@ export run --to word
 export run --to npz -o other
 export run --to npz --metric cosine -o new
 export run --alpha 2
-export run --part validation
+export run --form scores
+export run --form rule
+export run --form dials
 export run --rule
-export run --rule --to npz
 export run --no-vectors
-batch run --users u.npy -o new
-batch rule --users a.csv -o new
-batch rule --users nothing.npy -o new
-batch rule --users pickled.npy -o new
-batch rule --users wide.npy -o new
-batch rule --users nan.npy -o new
-batch rule --users u.npy -o other
+export run --with-histories
+export certified --to npz
+export certified --form vectors
+export certified --form boosts
+export certified --form user-vectors --ordered
+export certified --form dials --no-vectors
+export certified --form user-vectors --for-index nothing.faiss -o new
+export uncategorised --form dials
+export found --form rule
+export found --alpha 0.5
+batch run --users u.npy -o new --repeat-seen
+batch rule --users u.npy -o new
+batch rule --users u.npy -o new --seen a.csv --repeat-seen
+batch rule --users a.csv -o new --repeat-seen
+batch rule --users nothing.npy -o new --repeat-seen
+batch rule --users pickled.npy -o new --repeat-seen
+batch rule --users wide.npy -o new --repeat-seen
+batch rule --users nan.npy -o new --repeat-seen
+batch rule --users u.npy -o other --repeat-seen
 batch rule --users u.npy -o new --seen noise.parquet
-batch rule --users u.npy -o new -k 0
-batch rule --users u.npy -o new --shard-users 0
-batch rule --users u.npy -o new --device tpu
-batch rule --users u.npy -o new --executor cloud
-batch rule --users u.npy -o new --executor ray --device cuda
-batch bare --users u.npy -o new
+batch rule --users u.npy -o new -k 0 --repeat-seen
+batch rule --users u.npy -o new --shard-users 0 --repeat-seen
+batch rule --users u.npy -o new --device tpu --repeat-seen
+batch rule --users u.npy -o new --executor cloud --repeat-seen
+batch rule --users u.npy -o new --executor ray --device cuda --repeat-seen
+batch bare --users u.npy -o new --repeat-seen
 runs nowhere
 serve run
 studio nowhere
@@ -305,7 +322,7 @@ experiment run
 experiment found --budget 1% --guard ndcg=50%
 interleave run
 interleave nowhere run
-interleave run -o mixed.csv --live --part test
+interleave run -o mixed.csv --part test
 interleave lists.csv --clicks a.csv -k 20
 interleave run -o mixed.csv --column user_id=customer
 features nothing.json -o new
@@ -319,13 +336,14 @@ evaluate damaged
 evaluate badconfig
 evaluate mixed
 evaluate nometa
+evaluate old
 Unknown words
 nope
 """
 
 
 def folder_of_files(folder: Path) -> None:
-    """Small files, good and bad, and four runs."""
+    """Small files, good and bad, and runs."""
     pairs = [(u, i) for u in range(30) for i in range(20) if (3 * u + 7 * i + u * i) % 4]
     rows = "".join(f"{u},{i}\n" for u, i in pairs)
     texts = {
@@ -375,7 +393,7 @@ def folder_of_files(folder: Path) -> None:
 
 def _rules(folder: Path, vectors: NDArray[np.float32]) -> None:
     """Exports of a rule with item vectors and without."""
-    from recprism.deploy import RuleFile
+    from recprism.forms import RuleFile
 
     n = len(vectors)
     facts = {"trade_off": 0.2, "history_weight": 0.0, "k": 5, "candidates": 10, "constraints": {}}
@@ -388,11 +406,12 @@ def _rules(folder: Path, vectors: NDArray[np.float32]) -> None:
 
 
 def _runs(folder: Path) -> None:
-    from recprism.budget import Diversified
     from recprism.cmb import CMB
     from recprism.data import Incidence, Split, load_files
     from recprism.models import BPRMF
-    from recprism.runs.config import DiversifyConfig, RunConfig
+    from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
+    from recprism.runs.jobs.diversify import diversify_within
+    from recprism.runs.result import Result
     from recprism.runs.run import Run
 
     data = load_files(folder / "a.csv", subtopics=folder / "s.csv")
@@ -411,17 +430,21 @@ def _runs(folder: Path) -> None:
     bare = load_files(folder / "a.csv")
     plain.save_data(bare, bare.split(seed=0))
     plain.save_factors(BPRMF(epochs=1, dim=4).fit(bare.split(seed=0), seed=0, device="cpu"))
-    for copy in ("found", "damaged", "badconfig", "badseed", "mixed", "nometa"):
+    for copy in ("found", "certified", "damaged", "badconfig", "badseed", "mixed", "nometa", "old"):
         shutil.copytree(folder / "run", folder / copy)
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
     search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
-    found.save_result(Diversified.of_search(search))
+    found.save_result(Result.of_search(found.scenario(), search))
+    shutil.copytree(folder / "plain", folder / "uncategorised")
+    for name, goal in (("certified", "subtopic_coverage"), ("uncategorised", "ilad")):
+        assert diversify_within(Run.open(folder / name), BudgetConfig(goal=goal, budgets={"ndcg@10": 0.5})).is_changed
     stored = (folder / "run" / "factors.safetensors").read_bytes()
     (folder / "damaged" / "factors.safetensors").write_bytes(stored[: len(stored) // 2])
     (folder / "badconfig" / "config.toml").write_text("seed = nothing", encoding="utf-8")
     asked = (folder / "run" / "config.toml").read_text(encoding="utf-8")
     (folder / "badseed" / "config.toml").write_text(asked.replace("seed = 0", "seed = -1"), encoding="utf-8")
+    (folder / "old" / "config.toml").write_text(asked.replace("format = 4", "format = 3"), encoding="utf-8")
     shutil.copy(folder / "second" / "factors.safetensors", folder / "mixed" / "factors.safetensors")
     (folder / "nometa" / "factors.json").unlink()
 

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from recprism.budget import Diversified
+from recprism.budget.path import rule_at
+from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.train import evaluate_run, recommend
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 READ: dict[str, Callable[[Run], object]] = {
@@ -24,8 +26,8 @@ READ: dict[str, Callable[[Run], object]] = {
     "subtopics.parquet": Run.subtopics,
     "factors.safetensors": Run.factors,
     "factors.json": Run.factors,
-    "delta.safetensors": Run.diversified,
-    "cmb.json": Run.diversified,
+    "delta.safetensors": Run.load_result,
+    "cmb.json": Run.load_result,
     "certificate.json": Run.certificate,
     "explanation.json": Run.explanation,
     "factors_explanation.json": Run.factors_explanation,
@@ -43,14 +45,13 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         run.save_data(world, split)
         run.save_factors(BPRMF(epochs=2, dim=4).fit(split, seed=seed, device="cpu"))
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-        run.save_result(
-            Diversified.of_search(CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics))
-        )
+        search = CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics)
+        run.save_result(Result.of_search(run.scenario(), search))
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
         run.save_factors_explanation({"verdict": seed})
         run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
-        run.save_recommendations(recommend(run, 5))
+        run.save_recommendations(recommend(run, 5)[0])
         made.append(run.path)
     return made[0], made[1]
 
@@ -107,7 +108,9 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     run = Run.open(tmp_path / "run")
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
     found, before = run.load_result(), run.metrics()
-    turned = found.base.with_vectors(user=-found.base.user, item=-found.base.item)
-    run.save_result(Diversified(turned, "subtopic_coverage", "item-vectors", change=found.change))
+    base = found.scenario.factors
+    turned = base.with_vectors(user=-base.user, item=-base.item)
+    scenario = Scenario(turned, run.split(), run.subtopics())
+    run.save_result(Result(scenario, "subtopic_coverage", rule_at(scenario, "subtopic_coverage", 0.1)))
     assert run.metrics().equals(before)
     assert (run.factors().user == turned.user).all()

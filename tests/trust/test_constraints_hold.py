@@ -6,6 +6,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,17 @@ import polars as pl
 import pytest
 
 from recprism import api
-from recprism.forms.vectors import load_export
 from recprism.errors import ConstraintError, InputError
+from recprism.forms.compiled import CompiledForm, compile_rule
+from recprism.forms.vectors import load_export
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.jobs.train import evaluate_run
+from recprism.runs.result import lists_to_frame
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
+from recprism.serving import load
 from recprism.studio.downloads import lists_file, vectors_file
 from recprism.studio.view import View
 
@@ -36,16 +39,12 @@ def most_shown(run: Run, n: int = 3) -> list[int]:
     return [int(it) for it in run.factors().item_ids[np.argsort(-counts)[:n]]]
 
 
-def asked(run: Run, side: str = "user") -> BudgetConfig:
-    constraints = ConstraintsConfig(banned=most_shown(run))
-    return BudgetConfig(budgets={"ndcg@10": 0.3}, into=f"{side}-vectors", constraints=constraints)  # type: ignore[arg-type]
-
-
-@pytest.fixture(scope="module", params=["user", "item"])
-def banning(request: pytest.FixtureRequest, trained_run: Callable[..., Run]) -> Run:
+@pytest.fixture(scope="module")
+def banning(trained_run: Callable[..., Run]) -> Run:
     """A run whose result bans the items that are shown most."""
     run = trained_run(3, 16)
-    assert diversify_within(run, asked(run, request.param)).is_changed
+    constraints = ConstraintsConfig(banned=most_shown(run))
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, constraints=constraints)).is_changed
     return run
 
 
@@ -53,7 +52,10 @@ def banned_in(run: Run, frame: pl.DataFrame) -> int:
     return int(frame["item_id"].is_in(run.constraints.banned).sum())
 
 
-RECOMMENDED = ("-k 10", "-k 20", "-k 20 --part validation", "-k 30 --live", "-k 20 --base", "-k 20 --live --base")
+RECOMMENDED = (
+    *("-k 10", "-k 30", "-k 20 --base", "-k 20 --judged", "-k 20 --judged --part validation"),
+    "-k 20 --judged --base",
+)
 
 
 @pytest.mark.parametrize("options", RECOMMENDED)
@@ -65,14 +67,20 @@ def test_a_banned_item_is_in_no_list(banning: Run, call: Call, tmp_path: Path, o
 
 
 def test_a_banned_item_is_in_no_interleaved_list(banning: Run, call: Call, tmp_path: Path) -> None:
-    for live in ((), ("--live",)):
-        out = tmp_path / f"mixed{len(live)}.parquet"
-        assert call("interleave", banning.path, "-k", "20", *live, "-o", out) == 0
+    for judged in ((), ("--judged",)):
+        out = tmp_path / f"mixed{len(judged)}.parquet"
+        assert call("interleave", banning.path, "-k", "20", *judged, "-o", out) == 0
         assert banned_in(banning, pl.read_parquet(out)) == 0
 
 
-@pytest.mark.parametrize("options", ["--to npz", "--to parquet", "--to csv --part test", "--to npz --alpha 0.5"])
-def test_a_banned_item_is_in_no_export(
+EXPORTED = (
+    *("--form user-vectors --to npz", "--form user-vectors --to csv --alpha 0.5", "--form user-vectors --alpha 0"),
+    "--form dials --to parquet",
+)
+
+
+@pytest.mark.parametrize("options", EXPORTED)
+def test_a_banned_item_is_in_no_export_of_vectors(
     banning: Run, call: Call, tmp_path: Path, options: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -85,7 +93,18 @@ def test_a_banned_item_is_in_no_export(
     assert vectors.n_items == banning.factors().n_items - len(banned)
     expected = json.loads((out / "expected.json").read_text(encoding="utf-8"))
     assert not {item for lists in expected.values() for one in lists for item in one["items"]} & set(banned)
-    assert json.loads((out / "export.json").read_text(encoding="utf-8"))["constraints"] == {"banned": banned}
+    assert json.loads((out / "export.json").read_text(encoding="utf-8"))["constraints"] == {"banned": sorted(banned)}
+
+
+def test_a_banned_item_is_in_no_list_of_an_exported_rule(banning: Run, call: Call, tmp_path: Path) -> None:
+    assert call("export", banning.path, "-o", tmp_path / "rule") == 0
+    rule, factors, banned = load(tmp_path / "rule"), banning.factors(), banning.constraints.banned
+    everything = factors.item_ids.tolist()
+    assert set(banned) < set(everything)
+    for user in (0, 7):
+        scores = factors.item @ factors.user[user]
+        shown = rule.rerank(everything, scores, 20, history=everything[:5]).ids
+        assert len(shown) == 20 and not set(shown) & set(banned)
 
 
 def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path) -> None:
@@ -107,11 +126,17 @@ def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path)
 
 
 def test_a_banned_item_is_in_no_explained_list(banning: Run) -> None:
-    swaps = explain_factors(banning, draws=0).explanation.swaps
-    banned = banning.load_result().constraints["banned"]
-    assert len(swaps) > 0
-    for items in (swaps.came, swaps.went, swaps.base_lists):
-        assert not np.isin(items, banned).any()
+    found, banned = banning.load_result(), set(banning.constraints.banned)
+    swapped = 0
+    for user in found.scenario.base.user_ids[:20]:
+        for live in (True, False):
+            reasons = found.why(user, live=live)
+            assert isinstance(reasons, tuple)
+            others = [it for reason in reasons for it in (reason.replaced, reason.runner_up) if it is not None]
+            assert not {it.item for it in (*reasons, *others)} & banned
+            swapped += sum(reason.replaced is not None for reason in reasons)
+        assert found.why_not(user, next(iter(banned)), live=False).codes in (("banned",), ("seen",))
+    assert swapped > 0
 
 
 def test_the_loss_counts_from_lists_under_the_same_constraints(
@@ -134,12 +159,17 @@ def test_the_loss_counts_from_lists_under_the_same_constraints(
 
 
 def test_what_is_served_is_what_was_certified(banning: Run) -> None:
-    """The lists of the served vectors on the certifying part are those that were tested."""
-    found, scenario = banning.load_result(), banning.scenario()
-    banned = found.constraints["banned"]
-    assert banned == sorted(banned) and len(banned) == 3
-    lists = scenario.rank(found.factors, 10)[0]
-    np.testing.assert_array_equal(lists, scenario.rank(found.factors, 20)[0][:, :10])
+    """The lists of the stored rule on the certifying part are those that were tested."""
+    found = banning.load_result()
+    banned, certificate = found.scenario.constraints["banned"], found.certificate
+    assert len(banned) == 3
+    assert certificate is not None and certificate.last is not None
+    scenario = found.scenario.on("validation")
+    lists = scenario.rank(found.own_rule(), 10)[0]
+    check = certificate.points[certificate.last].checks[0]
+    assert check.metric == "ndcg@10"
+    assert check.new == pytest.approx(np.nanmean(scenario.judge(lists, ("ndcg@10",))["ndcg@10"]))
+    np.testing.assert_array_equal(lists, scenario.rank(found.own_rule(), 20)[0][:, :10])
     assert not np.isin(lists, banned).any()
 
 
@@ -158,12 +188,11 @@ def rarest(run: Run) -> int:
     return int(split.item_ids[np.argmin(split.live().train.col_counts)])
 
 
-@pytest.mark.parametrize("into", ["rule", "dials", "user-vectors", "item-vectors"])
 def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
-    run: Run, call: Call, tmp_path: Path, into: str, capsys: pytest.CaptureFixture[str]
+    run: Run, call: Call, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     item = rarest(run)
-    words = ("--budget", "0.5", "--into", into, "--pin", f"2={item}", "--max-share", "Drama=40%", "-m", "ndcg@10")
+    words = ("--budget", "0.5", "--pin", f"2={item}", "--max-share", "Drama=40%", "-m", "ndcg@10")
     assert call("diversify", run.path, *words) == 1
     said = capsys.readouterr().err
     assert f"item {item} at place 2 cannot be kept in " in said
@@ -173,9 +202,18 @@ def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
     genres = {row["item_id"]: row["genres"] for row in run.items().to_dicts()}
     taken = run.split().live().train
     having = {run.split().user_ids[row] for row in taken.row_of_entry[run.split().item_ids[taken.indices] == item]}
-    for k in (2, 5, 10, 20):
-        assert call("recommend", run.path, "-k", k, "--live", "-o", tmp_path / "lists.parquet") == 0
-        lists = pl.read_parquet(tmp_path / "lists.parquet")
+    found, out = run.load_result(), tmp_path / "lists.parquet"
+    rows = found.rows_of(None)
+    forms: tuple[CompiledForm, ...] = ("dials", "user-vectors")
+    compiled = [compile_rule(found.context(), found.own_rule(), form).factors for form in forms]
+
+    def made(k: int) -> list[pl.DataFrame]:
+        """The lists of the command, and those of the vectors that the rule is compiled into."""
+        assert call("recommend", run.path, "-k", k, "-o", out) == 0
+        of_vectors = [lists_to_frame(it, rows, *found.context().rank(it, k)) for it in compiled]
+        return [pl.read_parquet(out), *of_vectors]
+
+    for k, lists in [(length, it) for length in (2, 5, 10, 20) for it in made(length)]:
         second = lists.filter(pl.col("rank") == 2)
         assert (second.filter(~pl.col("user_id").is_in(list(having)))["item_id"] == item).all()
         drama = lists.with_columns(drama=pl.col("item_id").replace_strict(genres).str.contains("Drama"))
@@ -194,11 +232,9 @@ def test_a_list_that_cannot_keep_a_constraint_fails_unless_it_is_allowed(run: Ru
 def test_diversity_per_user_and_pins_go_together(run: Run, users: list[int] | None) -> None:
     rules = ConstraintsConfig(per_user_diversity=True, max_share={"Drama": 0.4})
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
-    scenario, rows = run.scenario(), None if users is None else np.array(users)
-    whole = scenario.rank(run.served_factors(), 10)[0]
-    np.testing.assert_array_equal(
-        scenario.rank(run.served_factors(), 10, users=rows)[0], whole if rows is None else whole[rows]
-    )
+    found, rows = run.load_result(), None if users is None else np.array(users)
+    whole = found.ranked()[0]
+    np.testing.assert_array_equal(found.ranked(rows)[0], whole if rows is None else whole[rows])
 
 
 def test_a_metric_does_not_depend_on_the_other_metrics(run: Run) -> None:
@@ -223,10 +259,15 @@ def test_constraints_that_were_edited_are_refused(run: Run) -> None:
 
 def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
     rules = ConstraintsConfig(max_share={"Drama": 0.3})
-    asked = BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules, into="user-vectors")
-    assert diversify_within(run, asked).is_changed
-    explained = explain_factors(run, draws=0)
-    np.testing.assert_array_equal(explained.explanation.swaps.base_lists, run.scenario().base_lists)
+    assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
+    found = run.load_result()
+    free = replace(found, scenario=found.scenario.under(None))
+    for live in (True, False):
+        for user in run.split().user_ids[:5]:
+            reasons = found.why(user, live=live)
+            assert isinstance(reasons, tuple)
+            assert [it.item for it in reasons] == found.lists(user, live=live)["item_id"].to_list()
+        assert not np.array_equal(found.ranked(live=live)[0], free.ranked(live=live)[0])
 
 
 def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -237,12 +278,12 @@ def test_what_is_pinned_and_banned_is_named_by_its_id(run: Run, call: Call, caps
 def test_the_floor_of_the_tail_holds_over_all_lists_at_every_length(run: Run) -> None:
     constraints = ConstraintsConfig(tail_floor=0.2)
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.9}, constraints=constraints)).is_changed
-    scenario, factors = run.scenario(), run.served_factors()
-    for k in (5, 10, 20):
-        found = scenario.violations(scenario.rank(factors, k)[0])
-        assert found is not None and found.none
-    some = np.array([3, 7])
-    np.testing.assert_array_equal(scenario.rank(factors, 10, users=some)[0], scenario.rank(factors, 10)[0][some])
+    found, some = run.load_result(), np.array([3, 7])
+    for live in (True, False):
+        for k in (5, 10, 20):
+            violations = found.context(live=live).violations(found.ranked(k=k, live=live)[0])
+            assert violations is not None and violations.none
+        np.testing.assert_array_equal(found.ranked(some, live=live)[0], found.ranked(live=live)[0][some])
 
 
 def test_constraints_hold_in_python_too(run: Run) -> None:
@@ -250,9 +291,11 @@ def test_constraints_hold_in_python_too(run: Run) -> None:
     number = int(np.flatnonzero(case.factors.item_ids == most_shown(run, 1)[0])[0])
     found = api.diversify(case, "subtopic_coverage", "30%", constraints={"banned": [number]})
     users = case.factors.user_ids[:50]
-    items, scores = found.recommend(users, 20)
-    assert not (items == case.factors.item_ids[number]).any()
-    assert (np.diff(scores, axis=1) <= 0).all()
+    lists = found.lists(users, 20)
+    assert len(lists) == 20 * len(users)
+    assert not (lists["item_id"] == case.factors.item_ids[number]).any()
+    page = lists.filter(pl.col("rank") <= 10)["score"].to_numpy().reshape(len(users), 10)
+    assert (np.diff(page, axis=1) <= 0).all()
     with pytest.raises(InputError, match="is pinned and banned"):
         api.diversify(case, constraints={"banned": [number], "pinned": {1: number}})
     impossible = case.under({"min_share": {"IMAX": 0.9}})

@@ -12,18 +12,20 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.diversified import Into, serve, served_lists, within_budget
-from recprism.budget.path import steps_towards
+from recprism.budget.path import rule_at, steps_towards
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.cmb import CMB
 from recprism.cmb._executor import LocalExecutor
 from recprism.data import Dataset
 from recprism.data.split import Split
+from recprism.forms.compiled import CompiledForm, compile_rule
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.paper import contest as grid
 from recprism.paper.cases import Case, World
 from recprism.paper.fronts import frontier
 from recprism.paper.methods import RIVALS, ours
+from recprism.runs.result import Result
 from recprism.runs.stored_path import make_path
 
 pytestmark = pytest.mark.slow
@@ -87,22 +89,27 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
     assert not same(one.factors_, two.factors_)
 
 
-@pytest.mark.parametrize("into", ["dials", "user-vectors", "item-vectors"])
-def test_every_point_of_the_path_to_vectors(into: Into, scenarios: tuple[Scenario, Scenario]) -> None:
+@pytest.mark.parametrize("form", ["dials", "user-vectors"])
+def test_every_point_of_the_path_and_what_it_is_compiled_into(
+    form: CompiledForm, scenarios: tuple[Scenario, Scenario]
+) -> None:
     for trade_off in steps_towards("subtopic_coverage")[::3]:
-        first, second = (served_lists(it, "subtopic_coverage", trade_off, into=into) for it in scenarios)
+        rule, again = (rule_at(it, "subtopic_coverage", trade_off) for it in scenarios)
+        assert rule == again
+        first, second = (it.rank(rule)[0] for it in scenarios)
         assert np.array_equal(first, second)
-        one, two = (serve(it, "subtopic_coverage", trade_off, into).model for it in scenarios)
-        assert isinstance(one, Factors) and isinstance(two, Factors)
-        assert same(one, two)
+        one, two = (compile_rule(it, rule, form) for it in scenarios)
+        assert same(one.factors, two.factors)
+        assert one.agreement == two.agreement
 
 
-@pytest.mark.parametrize("into", ["dials", "user-vectors"])
-def test_the_point_of_a_budget(into: Into, scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}, into=into) for it in scenarios)
-    assert one.rule is not None
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "shown_often"])
+def test_the_rule_of_a_budget(goal: str, scenarios: tuple[Scenario, Scenario]) -> None:
+    one, two = (Result.of_rule(it, within_budget(it, goal, {"ndcg@10": 0.4})) for it in scenarios)
+    assert one.rule is not None and two.rule is not None
     assert one.to_dict() == two.to_dict()
-    assert same(one.factors, two.factors)
+    assert np.array_equal(one.rule.lifts, two.rule.lifts)  # type: ignore[arg-type]
+    assert np.array_equal(one.ranked(live=False)[0], two.ranked(live=False)[0])
 
 
 def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:

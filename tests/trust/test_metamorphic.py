@@ -14,12 +14,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget.diversified import served_lists, within_budget
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.explain.factors import Change, Evaluator, explain
+from recprism.forms.compiled import compile_rule
 from recprism.models import BPRMF, Factors
 
 pytestmark = pytest.mark.slow
@@ -131,7 +133,11 @@ def test_users_counted_twice(scenario: Scenario, factors: Factors, split: Split,
     twins = Scenario(doubled, twice, world.subtopics, "test")
     assert np.array_equal(twins.base_lists, np.tile(scenario.base_lists, (2, 1)))
     for trade_off in (0.1, 0.3):
-        one, two = (served_lists(it, "subtopic_coverage", trade_off, into="dials") for it in (scenario, twins))
+        rule = rule_at(scenario, "subtopic_coverage", trade_off)
+        assert rule_at(twins, "subtopic_coverage", trade_off) == rule
+        by_dials = [it.rank(compile_rule(it, rule, "dials").factors)[0] for it in (scenario, twins)]
+        assert np.array_equal(by_dials[1], np.tile(by_dials[0], (2, 1)))
+        one, two = (it.rank(rule)[0] for it in (scenario, twins))
         assert np.array_equal(two, np.tile(one, (2, 1)))
         means = [
             {name: np.nanmean(value) for name, value in it.judge(lists, METRICS).items()}
@@ -163,9 +169,10 @@ def test_axes_change_no_list_and_no_budget(seed: int, scenario: Scenario) -> Non
     other = Scenario(turned(scenario.factors, seed), scenario.split, scenario.subtopics, "test")
     assert np.array_equal(scenario.base_lists, other.base_lists)
     one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
-    assert one.trade_off == two.trade_off > 0
-    lists = [kept.factors.rank(10, exclude=it.seen)[0] for kept, it in ((one, scenario), (two, other))]
-    # a baked list stands at a margin: which of two items comes first may turn on the last digit
+    assert one.rule is not None and two.rule is not None
+    assert one.rule.trade_off == two.rule.trade_off > 0
+    lists = [it.rank(kept.rule)[0] for kept, it in ((one, scenario), (two, other))]
+    # which of two items that are worth the same comes in may turn on the last digit
     assert np.mean(np.sort(lists[0]) == np.sort(lists[1])) > 0.995
     first, second = (kept.certificate.figures()["ndcg@10"] for kept in (one, two))
     assert first == pytest.approx(second, rel=1e-3, abs=1e-3)
@@ -203,5 +210,6 @@ def test_the_scale_of_scores_changes_nothing(factor: float, scenario: Scenario) 
     judged = [it.judge(it.base_lists, METRICS) for it in (scenario, other)]
     assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)
     one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
-    assert one.trade_off == two.trade_off > 0
+    assert one.rule is not None and one.rule == two.rule
+    assert one.rule.trade_off > 0
     assert one.certificate.figures() == two.certificate.figures()

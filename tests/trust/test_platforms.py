@@ -18,7 +18,7 @@ import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.budget.scenario import Scenario
-from recprism.budget.diversified import served_lists
+from recprism.budget.path import lists_at
 
 data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}
@@ -28,7 +28,7 @@ for model in (BPRMF(dim=16, epochs=6), LightGCN(dim=16, epochs=2)):
     judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
     found[f"{model.name} vectors"] = np.vstack([factors.user, factors.item])
     found[f"{model.name} lists"] = test.base_lists
-    found[f"{model.name} optimal lists"] = served_lists(test, "subtopic_coverage", 0.2)
+    found[f"{model.name} optimal lists"] = lists_at(test, "subtopic_coverage", 0.2)
     found[f"{model.name} figures"] = np.array([np.nanmean(values) for values in judged.values()])
 np.savez(sys.argv[1], **found)
 """

@@ -1,4 +1,4 @@
-"""The same bits on one thread and on two: training, search, vectors within a budget, fronts, lists and figures."""
+"""The same bits on one thread and on two: training, search, rules and their vectors, fronts, lists, figures."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from recprism.models import BPRMF, LightGCN
 from recprism.paper.fronts import frontier
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
+from recprism.forms.compiled import compile_rule
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)
@@ -46,8 +47,11 @@ for side in ("item", "user"):
     model = learner.fit(factors, split, data.subtopics)
     told(f"search, {side} side", model.factors_.user, model.factors_.item)
 kept = within_budget(test, "subtopic_coverage", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
-vectors = kept.factors
-told("budget", vectors.user, vectors.item)
+told("budget", *test.rank(kept.rule))
+told("live lists", *test.live().rank(kept.rule))
+for form in ("dials", "user-vectors"):
+    vectors = compile_rule(test, kept.rule, form).factors
+    told(f"budget, {form}", vectors.user, vectors.item)
 fronts = frontier(validation, test, "subtopic_coverage", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
 told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])
 print(json.dumps(found))
@@ -67,4 +71,4 @@ def on(threads: int) -> dict[str, object]:
 def test_one_thread_and_two_give_the_same_bits() -> None:
     one, two = on(1), on(2)
     assert [name for name in one if one[name] != two[name]] == []
-    assert len(one) == 8
+    assert len(one) == 11

@@ -134,7 +134,7 @@ def lifted(base: Factors, lift: Floats) -> Factors:
     if base.n_items != len(lift):
         raise InputError(f"there are lifts for {len(lift)} items, and the model has {base.n_items}")
     if base.metric == COSINE:
-        raise InputError("lifts are added to scores and this model ranks by cosine; choose --into rule or user-vectors")
+        raise InputError("lifts are added to scores and this model ranks by cosine; choose --form rule or user-vectors")
     old = np.zeros(base.n_items, np.float32) if base.item_bias is None else base.item_bias
     return replace(base, item_bias=(old + lift).astype(np.float32))
 

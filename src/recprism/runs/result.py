@@ -222,7 +222,7 @@ class Result(Displayed):
         """
         self._require_changed()
         if self.rule is None:
-            raise InputError("players found this change, and no rule made its lists; reasons need a rule")
+            raise InputError("players found this change, and no rule made its lists; reasons and dials need a rule")
         return self.rule
 
     def _require_changed(self) -> None:
@@ -299,6 +299,11 @@ class Result(Displayed):
         form = form or ("vectors" if self.rule is None else "rule")
         if form not in FORMS:
             raise InputError(f"a result is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
+        if form != "vectors" and self.rule is None:
+            raise InputError(
+                f"--form {form} needs a rule, and no rule makes these lists; run `recprism diversify` first, or choose "
+                "--form vectors"
+            )
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
         alpha, rule = share(alpha, "alpha"), None
@@ -349,8 +354,6 @@ class Result(Displayed):
             raise InputError(
                 "the rule of this result is in no vectors; choose --form rule, dials, user-vectors, boosts"
             )
-        if form != "vectors" and self.rule is None:
-            self.own_rule()
         if alpha not in (0, 1):
             raise InputError("players found this change, and there is no smaller one; --alpha is 0 or 1 here")
         return self.scenario.factors if alpha == 0 or self.search is None else self.search.factors_
