@@ -17,8 +17,8 @@ from recprism.explain.reasons.reason import Reason
 
 TARGET = Path(__file__).parents[1] / "docs" / "list.svg"
 USER = 1
-SOURCE = "MovieLens (ml-latest-small), BPRMF, lists diversified within 5 % of NDCG@10; every place with its reason"
-WIDTH, TOP, ROW, NEW_ROW, REASON = 900, 74, 29, 50, 350
+SOURCE = "MovieLens (ml-latest-small), BPRMF, diversified within 5 % of NDCG@10; the live list, every place with its reason"
+WIDTH, TOP, ROW, NEW_ROW, REASON = 900, 74, 29, 50, 335
 STYLE = """
 .card{fill:#fff;stroke:#d0d7de}.new{fill:#ecfdf3}.bar{fill:#15803d}
 text{font:14px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def list_of(user: int) -> UserList:
-    """Train, diversify within 5 % of NDCG@10, and return the user's list with its reasons."""
+    """Train, diversify within 5 % of NDCG@10, and return the user's live list with its reasons."""
     data = rp.load("ml-latest-small")
     split = data.split(seed=0)
     model = rp.BPRMF().fit(split, device="cpu")
@@ -68,7 +68,7 @@ def list_of(user: int) -> UserList:
     table = data.attributes.select("item_id", "title", "genres").rows()
     return UserList(
         reasons,
-        model.item_ids[case.base_lists[row]].tolist(),
+        model.item_ids[found.context().base_lists[row]].tolist(),  # live, as the list with reasons
         {item: title for item, title, _ in table},
         {item: frozenset(genres.split("|")) for item, _, genres in table},
     )
