@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
-from recprism.budget.diversified import Into
 from recprism.data.shares import percent
 from recprism.deploy.experiment import FEWEST_USERS, Terms, better, not_worse, plan
 from recprism.errors import InputError
@@ -88,15 +87,12 @@ def test_a_huge_gain_still_needs_some_users() -> None:
 # -- of a run ---------------------------------------------------------------------------------------------------------
 
 
-def diversified(run: Run, into: Into) -> Run:
-    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5}, into=into)
-    assert diversify_within(run, within).compiled is not None
-    return run
-
-
 @pytest.fixture(scope="module")
 def budgeted(trained_run: Callable[..., Run]) -> Run:
-    return diversified(trained_run(3, 16), "user-vectors")
+    run = trained_run(3, 16)
+    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5})
+    assert diversify_within(run, within).is_changed
+    return run
 
 
 @pytest.mark.slow
@@ -132,8 +128,9 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
 
 
 @pytest.mark.slow
-def test_moved_item_vectors_have_a_guardrail(trained_run: Callable[..., Run]) -> None:
-    rails = {rail.metric: rail for rail in plan(diversified(trained_run(3, 16), "item-vectors")).guardrails}
+def test_moved_item_vectors_have_a_guardrail(searched_run: Callable[..., Run]) -> None:
+    run = searched_run(iterations=3, diversity="subtopic_coverage")
+    rails = {rail.metric: rail for rail in plan(run, budgets={"ndcg@10": 0.9}).guardrails}
     assert rails["similar items"].limit is None
 
 

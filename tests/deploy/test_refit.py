@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.diversified import Diversified, Into, within_budget
 from recprism.budget.scenario import Scenario
+from recprism.budget.sticky import StickyScenario
+from recprism.budget.within import CertifiedRule, within_budget
 from recprism.cli import main
 from recprism.data import Dataset, Incidence, Split
-from recprism.deploy.refit import GONE, PreviousDeployment, StickyScenario, refit
+from recprism.deploy.refit import GONE, PreviousDeployment, refit
 from recprism.deploy.refitted_run import refit_run
 from recprism.deploy.stability import churn
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.rerank import Rule
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -27,8 +29,6 @@ from recprism.runs.run import Run
 pytestmark = pytest.mark.slow
 
 BUDGET = {"ndcg@10": 0.1}
-HELD: Into = "user-vectors"
-"""Holds any list, also one that keeps items of another model; named weights do not."""
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +46,18 @@ def models(split: Split) -> tuple[Factors, Factors]:
 @pytest.fixture(scope="module")
 def first_fit(
     small: Dataset, split: Split, models: tuple[Factors, Factors]
-) -> tuple[Scenario, Diversified, PreviousDeployment]:
+) -> tuple[Scenario, CertifiedRule, PreviousDeployment]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
-    kept = within_budget(scenario, "subtopic_coverage", BUDGET, into=HELD, trade_offs=(0.12, 0.16))
-    assert kept.is_changed
-    return scenario, kept, PreviousDeployment(models[0], kept.factors, scenario.seen)
+    kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
+    assert kept.rule is not None
+    return scenario, kept, deployed(scenario, kept.rule)
+
+
+def deployed(scenario: Scenario, rule: Rule) -> PreviousDeployment:
+    """Lists of a rule, as they were served in a scenario."""
+    return PreviousDeployment(
+        scenario.factors, rule, scenario.seen, lambda it, k, users: scenario.rank(it, k, users=users)[0]
+    )
 
 
 def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
@@ -61,18 +68,18 @@ def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Datase
     old = scenario.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
     again = Scenario(copy.of_users(users), scenario.split.of_users(users), small.subtopics, "test")
-    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD)
+    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
     assert found.churn.served < 1e-2
     assert found.churn.unavoidable == 0
-    assert found.kept.trade_off == kept.trade_off
+    assert found.kept.rule == kept.rule
 
 
 def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -> None:
-    scenario, _, before = first_fit
+    scenario, kept, before = first_fit
     old = before.lists(scenario)
-    assert (old == before.served.rank(10, exclude=scenario.seen)[0]).all()
+    assert (old == scenario.rank(kept.rule)[0]).all()
     # User 0 has seen the first item since; the item that user 1 had first has left; user 2 is new.
     gone = old[1, 0]
     assert old[0, 0] != gone
@@ -81,10 +88,8 @@ def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -
     later = replace(split, train=split.train.union(seen)).of_items(kept_items)
     now = Scenario(scenario.factors.of_items(kept_items), later, scenario.subtopics.take_items(kept_items), "test")
     others = np.delete(np.arange(split.n_users), 2)
-    known = PreviousDeployment(
-        before.base.of_users(others), before.served.of_users(others), before.seen.take_rows(others)
-    )
-    told = known.lists(now)
+    known = Scenario(scenario.factors.of_users(others), split.of_users(others), scenario.subtopics, "test")
+    told = deployed(known, kept.rule).lists(now)
     assert told[0, 0] == GONE
     assert told[1, 0] == GONE
     assert (told[2] == -1).all()
@@ -92,40 +97,33 @@ def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -
     assert churn(told[:3], told[:3].clip(-1)) == pytest.approx(2 / 20), "what is gone has changed, who is new has not"
 
 
+def test_old_lists_may_be_those_of_vectors_and_a_rule_needs_its_scenario(first_fit: Any) -> None:
+    scenario, kept, _ = first_fit
+    moved = scenario.factors.with_vectors(user=-scenario.factors.user)
+    of_vectors = PreviousDeployment(scenario.factors, moved, scenario.seen)
+    assert (of_vectors.lists(scenario) == moved.rank(10, exclude=scenario.seen)[0]).all()
+    with pytest.raises(InputError, match="made by a rule, which ranks in its scenario: pass rank"):
+        PreviousDeployment(scenario.factors, kept.rule, scenario.seen).lists(scenario)
+
+
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
     now = Scenario(models[1], split, small.subtopics, "test")
-    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD)
+    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off)
     bound = free.churn.served / 2
-    held = refit(
-        now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD, max_churn=bound
-    )
+    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off, max_churn=bound)
     assert held.churn.served <= bound < free.churn.retraining
     assert held.churn.free == pytest.approx(free.churn.served, abs=0.02)
     assert held.stickiness > 0
     assert free.kept.certificate.part == "validation"
     assert held.kept.certificate.part == "test", "the old model had seen all of validation"
     assert "without a bound" in held.churn.sentence()
-    # The report matches the lists of the vectors.
-    served, _ = held.kept.factors.rank(10, exclude=now.seen)
-    assert churn(before.lists(now), served) == held.churn.served
-    loose = refit(
-        now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.trade_off, into=HELD, max_churn=1.0
-    )
+    # The report matches the lists of the rule in the context of the result.
+    assert isinstance(held.scenario, StickyScenario)
+    assert held.kept.rule is not None
+    assert churn(before.lists(now), held.scenario.rank(held.kept.rule)[0]) == held.churn.served
+    loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off, max_churn=1.0)
     assert loose.stickiness == 0
-
-
-def test_churn_is_bounded_on_the_item_side_too(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
-    """Shared item vectors cannot hold every list: the served lists count."""
-    scenario, _, _ = first_fit
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.2}, into="item-vectors", trade_offs=(0.12,))
-    before = PreviousDeployment(models[0], kept.factors, scenario.seen)
-    now = Scenario(models[1], split, small.subtopics, "test")
-    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.3}, trade_off=0.12, into="item-vectors", max_churn=0.5)
-    assert held.churn.free is not None
-    assert held.churn.served <= 0.5 < held.churn.free
-    assert held.kept.change.item is not None
-    assert held.kept.change.user is None
 
 
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
@@ -134,22 +132,19 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
     fewer = Scenario(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
-        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD, max_churn=0.05)
-    with pytest.raises(InputError, match=r"and 40.0% are allowed; allow more, or .* --into user-vectors"):
-        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into="dials", max_churn=0.4)
+        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="had seen every validation interaction"):
         refit(
             now,
             before,
             "subtopic_coverage",
             BUDGET,
-            trade_off=kept.trade_off,
-            into=HELD,
+            trade_off=kept.rule.trade_off,
             max_churn=0.4,
             certify_on="validation",
         )
     with pytest.raises(InputError, match=r"max_churn: 1\.5 is not a share from 0 to 1"):
-        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.trade_off, into=HELD, max_churn=1.5)
+        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off, max_churn=1.5)
 
 
 def test_a_few_new_labels_of_validation_do_not_decide(
@@ -159,32 +154,30 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     known = split.validation.take_rows(np.arange(split.n_users))
     few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
     seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
-    before = PreviousDeployment(before.base, before.served, split.train.union(seen))
+    before = replace(before, seen=split.train.union(seen))
     now = Scenario(models[1], split, small.subtopics, "test")
-    found = refit(
-        now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.trade_off, into=HELD, max_churn=0.4
-    )
+    found = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.rule.trade_off, max_churn=0.4)
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
 
 
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
-    _, kept, before = first_fit
-    before = PreviousDeployment(
-        before.base, before.served, split.train
-    )  # a model that had seen the validation part could not be evaluated
+    scenario, kept, _ = first_fit
+    # A model that had seen the validation part could not be evaluated on it.
+    before = deployed(scenario.on("validation"), kept.rule)
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
         now = Scenario(models[1], it, small.subtopics, "test")
-        settings = {"trade_off": kept.trade_off, "into": HELD, "max_churn": 0.4 if tight else None}
+        settings = {"trade_off": kept.rule.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
-    assert found[0].kept.is_changed
+    assert found[0].kept.rule is not None
+    assert found[0].kept.rule == found[1].kept.rule
     assert (found[0].stickiness > 0) == tight
     assert found[0].to_dict() == found[1].to_dict()
-    served, _ = found[0].kept.factors.rank(10, exclude=now.seen)
-    assert churn(before.lists(now), served) == found[0].churn.served, "the vectors are made for the lists to serve"
+    served = found[0].scenario.rank(found[0].kept.rule)[0]
+    assert churn(before.lists(now), served) == found[0].churn.served
 
 
 def test_the_request_of_the_old_run_is_repeated(small: Dataset, models: Any, split: Split, tmp_path: Path) -> None:
@@ -208,7 +201,7 @@ def test_labels_that_the_old_model_had_seen_do_not_count(first_fit: Any, split: 
     assert (before.new_labels(scenario).keys == labels.keys).all(), "the same split: all are new"
     first = Incidence.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
     order = np.arange(split.n_users)[::-1]
-    known = PreviousDeployment(before.base.of_users(order), before.served, before.seen.union(first).take_rows(order))
+    known = replace(before, base=before.base.of_users(order), seen=before.seen.union(first).take_rows(order))
     assert (known.new_labels(scenario).keys == labels.keys[1:]).all()
 
 
@@ -236,7 +229,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         assert recprism("train", "-o", path, "--seed", seed, "--set", "epochs=12", "--set", "dim=16")[0] == 0
     code, said = recprism("refit", new, "--like", old)
     assert (code, "holds no vectors within a budget to follow" in said) == (2, True)
-    assert recprism("diversify", old, "--budget", 0.4, "--into", HELD)[0] == 0
+    assert recprism("diversify", old, "--budget", 0.4)[0] == 0
     for words, message in (
         (("refit", new, "--like", old, "--budget", 0.1), "there is no option --budget"),
         (("refit", new, "--max-churn", 0.1), "--like is missing"),
@@ -260,3 +253,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert (run.factors().rank(10, exclude=seen)[0] == before.rank(10, exclude=seen)[0]).mean() > 0.999
     assert run.is_diversified()
     assert run.config.diversify == Run.open(old).config.diversify
+    kept = run.load_result()
+    assert isinstance(kept.scenario, StickyScenario)
+    judged, old_lists = kept.ranked(live=False)[0], kept.scenario.held
+    assert churn(old_lists, judged) <= facts["retrained"]["churn"]["served"], "items that are gone are not among them"
+    free = run.scenario().rank(kept.own_rule())[0]
+    assert churn(old_lists, judged) < churn(old_lists, free), "the old items belong to the stored result"
+    code, said = recprism("export", new, "-o", tmp_path / "rule")
+    assert (code, "keeps items of older lists, which a rule at request time does not know" in said) == (2, True)
+    assert recprism("export", new, "--form", "user-vectors", "-o", tmp_path / "vectors")[0] == 0

@@ -8,30 +8,40 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.diversified import Served, serve
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.deploy import stability_of
 from recprism.deploy.stability import _agreement
+from recprism.dials import Dials
 from recprism.errors import InputError
 from recprism.explain import reason_codes, why_list
+from recprism.forms import compile_dials
 from recprism.models import Factors
+from recprism.rerank import Rule
 
 GOAL = "subtopic_coverage"
+Made = tuple[Rule, Dials | None]
 
 
 @pytest.fixture(scope="module")
-def world(small: Dataset) -> tuple[Scenario, Served]:
+def world(small: Dataset) -> tuple[Scenario, Made]:
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
     user, item = generator.standard_normal((split.n_users, 8)), generator.standard_normal((split.n_items, 8))
     base = Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
     scenario = Scenario(base, split, small.subtopics, "test")
-    return scenario, serve(scenario, GOAL, 0.1, "dials")
+    return scenario, made(scenario, 0.1)
 
 
-def compared(old: tuple[Scenario, Served], new: tuple[Scenario, Served], **options: Any) -> Any:
-    return stability_of(old[0], (old[1].rule, old[1].dials), new[0], (new[1].rule, new[1].dials), **options)
+def made(scenario: Scenario, trade_off: float) -> Made:
+    """The rule at a trade-off, and its dials."""
+    rule = rule_at(scenario, GOAL, trade_off)
+    return rule, compile_dials(scenario, rule)
+
+
+def compared(old: tuple[Scenario, Made], new: tuple[Scenario, Made], **options: Any) -> Any:
+    return stability_of(*old, *new, **options)
 
 
 def test_the_same_result_is_all_the_same(world: Any) -> None:
@@ -41,7 +51,7 @@ def test_the_same_result_is_all_the_same(world: Any) -> None:
     assert found.same_reason_by_chance < 1
     assert found.same_dials_by_chance < 0.5
     assert found.same_dials_by_chance < found.common_dials_by_chance < 1
-    assert found.dials == (world[1].dials.weights != 0).sum()
+    assert found.dials == (world[1][1].weights != 0).sum()
 
 
 def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(world: Any, small: Dataset) -> None:
@@ -55,7 +65,7 @@ def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(worl
         small.subtopics.take_items(items),
         "test",
     )
-    found = compared(world, (moved, serve(moved, GOAL, 0.1, "dials")), sample=20)
+    found = compared(world, (moved, made(moved, 0.1)), sample=20)
     assert found.rule_churn < 1e-3
     assert found.same_reason > 0.99
     assert found.same_dials > 0.99
@@ -64,9 +74,9 @@ def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(worl
 
 def test_churn_counts_the_lists_of_the_rules(world: Any) -> None:
     scenario, _ = world
-    later = serve(scenario, GOAL, 0.3, "dials")
+    later = made(scenario, 0.3)
     found = compared(world, (scenario, later), sample=20)
-    before, now = (scenario.rank(it.rule)[0] for it in (world[1], later))
+    before, now = (scenario.rank(it[0])[0] for it in (world[1], later))
     kept = sum(len(set(a) & set(b)) for a, b in zip(before.tolist(), now.tolist(), strict=True))
     assert found.rule_churn == pytest.approx(1 - kept / before.size)
     assert 0 < found.same_reason < 1
@@ -82,19 +92,18 @@ def test_agreement_of_dials() -> None:
 
 
 def test_codes_are_those_of_the_reasons(world: Any) -> None:
-    scenario, served = world
+    scenario, (rule, _) = world
     user = scenario.split.user_ids[3].item()
-    whole = {reason.item: reason.codes for reason in why_list(scenario, served.rule, user)}
-    assert reason_codes(scenario, served.rule, user) == whole
+    whole = {reason.item: reason.codes for reason in why_list(scenario, rule, user)}
+    assert reason_codes(scenario, rule, user) == whole
 
 
 def test_results_without_dials_or_with_lifts(world: Any) -> None:
-    scenario, served = world
-    bare = replace(served, dials=None)
-    found = compared(world, (scenario, bare), sample=5)
+    scenario, (rule, _) = world
+    found = compared(world, (scenario, (rule, None)), sample=5)
     assert (found.same_dials, found.users_with_dials, found.same_reason) == (None, 0, 1)
     assert len(found.sentences()) == 1
-    lifts = serve(scenario, "shown_often", 0.05, "lifts")
+    lifts = rule_at(scenario, "shown_often", 0.05), None
     found = compared((scenario, lifts), (scenario, lifts))
     assert (found.rule_churn, found.same_reason, found.compared_users, found.sentences()) == (0, None, 0, [])
 
