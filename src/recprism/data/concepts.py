@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -183,12 +182,6 @@ class Concepts:
         values = self.values[items[items >= 0]]
         support = np.array([len(column) - np.unique(column, return_counts=True)[1].max() for column in values.T])
         return self.of_columns(np.flatnonzero(support >= min_support).tolist() if len(values) else [])
-
-    def digest(self) -> str:
-        """Return twelve letters of a hash of names and values."""
-        words = hashlib.sha256("\n".join(self.names).encode())
-        words.update(np.ascontiguousarray(self.values).tobytes())
-        return words.hexdigest()[:12]
 
     def newly_covered(self, lists: ArrayLike, base_lists: ArrayLike) -> NDArray[np.bool_]:
         """Tell which concepts each list covers and its base list does not.

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
-from recprism.dials import Dials
 from recprism.dials.steering import steered
 from recprism.forms.compiled import compile_dials, with_lifts
 from recprism.rerank.rule import Rule
@@ -86,11 +85,3 @@ def steer(
 def own_settings(known: Mapping[Any, Any], user: Any) -> dict[str, float]:
     """Return the settings that are kept for a user, whose id may be text or a number."""
     return next((dict(it) for one, it in known.items() if str(one) == str(user)), {})
-
-
-def dials_of_user(
-    scenario: Scenario, rule: Rule, row: int, known: Mapping[Any, Any] | None = None
-) -> tuple[Dials, dict[str, float]]:
-    """Compile the dials of one user, given by row number, and return the user's own settings, too."""
-    dials = compile_dials(scenario, rule, users=np.array([row]))
-    return dials, own_settings(known or {}, scenario.factors.user_ids[row])
