@@ -19,5 +19,6 @@ from recprism.budget.segments import by_segment as by_segment
 from recprism.budget.segments import exposure_by_segment as exposure_by_segment
 from recprism.budget.segments import item_segments as item_segments
 from recprism.budget.segments import user_segments as user_segments
+from recprism.budget.sticky import StickyScenario as StickyScenario
 from recprism.budget.within import CertifiedRule as CertifiedRule
 from recprism.budget.within import within_budget as within_budget

@@ -94,9 +94,15 @@ def _histories(scenario: Scenario) -> dict[str, Any]:
 
 
 def constraints_by_id(scenario: Scenario) -> dict[str, Any]:
-    """Return bans, pins and shares with ids and names."""
+    """Return bans, pins and shares with ids and names.
+
+    Raises:
+        InputError: If items are pinned for single users.
+    """
     ids, names = scenario.split.item_ids.tolist(), scenario.subtopics.names
     given, found = scenario.constraints, dict[str, Any]()
+    if not isinstance(given.get("pinned", {}), Mapping):
+        raise InputError("pins of single users cannot be kept in files; pin items for all users as {place: item}")
     if len(given.get("banned", ())):
         found["banned"] = [ids[at] for at in np.asarray(given["banned"], np.int64)]
     if given.get("pinned"):

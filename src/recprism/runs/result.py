@@ -165,7 +165,7 @@ class Result(Displayed):
     @property
     def _metrics(self) -> tuple[str, ...]:
         case = self.scenario
-        goals = tuple(f"{name}@{case.k}" for name in self.goal.split("+"))
+        goals = tuple(f"{name}@{case.k}" for name in self.goal.split("+") if name)
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
         known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
         others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism._command_line import command_line
-from recprism.cli._options import AsJson, ColumnMap, Judged, K, ListPart, ResultName, Seed
+from recprism.cli._options import AsJson, ColumnMap, Judged, K, ListPart, ResultName, Seed, lists_in
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, say
 from recprism.cli._values import column_map
 from recprism.errors import InputError
@@ -61,23 +61,25 @@ def interleave(
         from recprism.runs.run import Run
 
         lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=not judged, seed=seed)
-        _write(lists, output, k, as_json)
+        _write(lists, output, k, judged, part or "test", as_json)
     else:
         if clicks is None:
             raise InputError(f"{target}: for a file of lists, the command scores clicks: name them with --clicks")
         _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)
 
 
-def _write(lists: pl.DataFrame, output: Path, k: int, as_json: bool) -> None:
+def _write(lists: pl.DataFrame, output: Path, k: int, judged: bool, part: str, as_json: bool) -> None:
     from recprism.runs._tables import write_table
 
     write_table(lists, output)
     places = {team: int((lists["team"] == team).sum()) for team in sorted(lists["team"].unique().to_list())}
     if as_json:
-        print_json({"path": str(output), "lists": lists["user_id"].n_unique(), "k": k, "places": places})
+        count = lists["user_id"].n_unique()
+        print_json({"path": str(output), "lists": count, "k": k, "live": not judged, "places": places})
         return
     teams = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
-    print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items -> {output}: {teams}")
+    kind = f"{lists['user_id'].n_unique():,} lists of up to {k} items ({lists_in(judged, part)})"
+    print_sentence(f"{kind} -> {output}: {teams}")
     say(f"when there are clicks (user_id,item_id), score them: {command_line('interleave', output, clicks='FILE')}")
 
 

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism._command_line import command_line
-from recprism.cli._options import AsJson, ColumnMap, Judged, JUnit, ResultName, Rows, Seed, run_argument, share_option
+from recprism.cli._options import (
+    AsJson,
+    ColumnMap,
+    Judged,
+    JUnit,
+    ResultName,
+    Rows,
+    Seed,
+    lists_in,
+    run_argument,
+    share_option,
+)
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -174,14 +185,14 @@ def monitor(
     if as_json:
         print_json(found.to_dict())
     else:
-        _print(found)
+        _print(found, judged)
         next_step(run.command("experiment") if found.passed else command_line("audit", run.path))
     if not found.passed:
         raise typer.Exit(1)
 
 
-def _print(found: Monitored) -> None:
-    print_title(f"{found.run}: what is alive of its gain in {found.metric}")
+def _print(found: Monitored, judged: bool) -> None:
+    print_title(f"{found.run}: what is alive of its gain in {found.metric} ({lists_in(judged)})")
     _print_rows("day", found.days, found)
     print_title("\nby segment of users:")
     _print_rows("segment", found.segments, found)

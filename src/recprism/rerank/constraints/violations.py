@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,6 +85,11 @@ class Violations:
     def to_dict(self) -> dict[str, Any]:
         """Return the violations for JSON."""
         return {"n_lists": self.n_lists, "constraints": [asdict(row) for row in self.rows]}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Violations:
+        """Read what :meth:`to_dict` wrote."""
+        return cls(facts["n_lists"], tuple(Violation(**row) for row in facts["constraints"]))
 
 
 def violation_of(constraint: str, places: NDArray[Any], ids: NDArray[Any] | None) -> Violation:

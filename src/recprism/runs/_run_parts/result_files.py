@@ -20,6 +20,7 @@ from recprism.cmb import CMB
 from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._files import atomic_path, write_text
 from recprism.errors import InputError, RecprismError
+from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
 from recprism.runs.result import Result
 
@@ -80,5 +81,15 @@ def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: 
         raise
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
-    certificate = None if certified is None else Certificate.from_dict(certified["certificate"])
-    return Result(scenario, goal, rule, certificate)
+    if certified is None:
+        return Result(scenario, goal, rule)
+    said = certified.get("violations") if scenario.part == "test" else None  # of the lists that this part judges
+    return Result(
+        scenario,
+        goal,
+        rule,
+        Certificate.from_dict(certified["certificate"]),
+        None if said is None else Violations.from_dict(said),
+        certified.get("constraint_costs", {}),
+        asked_before=certified.get("asked_before"),
+    )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
+from recprism.budget.scenario import Scenario
 from recprism.data._ids import id_series
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.interactions import Interactions
+from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.forms.rule_export import constraints_by_id
 from recprism.runs._lock import writing
@@ -21,16 +24,18 @@ from recprism.runs.jobs.train import part_named
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
+JUDGED_ON: Part = "test"  # what runs report figures on
+LISTED = 10  # the length of their lists
+
 
 def save_result(result: Result, path: Path) -> Path:
     """Write a result with its model, split and categories into a new run directory.
 
     Raises:
-        InputError: If the folder holds other files, or the result has no certificate.
+        InputError: If the folder holds other files, or a run cannot give the result back as it is.
     """
-    case = result.scenario
-    _require_certified(result)
-    split = case.split
+    _asked(result)  # refuses what a run cannot keep, before anything is written
+    case, split = result.scenario, result.scenario.split
     known = split.live().train
     items = pl.DataFrame({"item_id": id_series(split.item_ids)})
     pairs = Interactions(
@@ -51,40 +56,50 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
         overwrite: Replace the result that is there.
 
     Raises:
-        InputError: If the run has a result that may not be replaced, or another model or split.
+        InputError: If the run has a result that may not be replaced, or another model, split or categories; or if a
+            run cannot give the result back as it is.
 
     Stability: provisional.
     """
-    _require_certified(result)
+    asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)
-    case, here = result.scenario, run.scenario()
-    same = (
-        np.array_equal(case.factors.user, here.factors.user)
-        and np.array_equal(case.factors.item, here.factors.item)
-        and np.array_equal(case.split.user_ids, here.split.user_ids)
-        and np.array_equal(case.split.item_ids, here.split.item_ids)
-        and np.array_equal(case.seen.keys, here.seen.keys)
-    )
-    if not same:
+    mine, theirs = _contents(result.scenario), _contents(run.scenario())
+    if not all(np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True)):
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
     kept = replace(result, run=run)
-    keep_result(run, _asked(result), kept, kept.to_dict())
+    keep_result(run, asked, kept, kept.to_dict())
 
 
-def _require_certified(result: Result) -> None:
-    if result.rule is None or result.certificate is None:
-        raise InputError("only a result with a certified rule can be kept in a run; nothing was certified here")
+def _contents(case: Scenario) -> tuple[Any, ...]:
+    """Return what the lists of a rule depend on."""
+    split, topics = case.split, case.subtopics
+    pairs = (split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys)
+    weights = np.ones(len(topics.items), np.float32) if topics.weights is None else topics.weights
+    return (*case.factors.search_vectors, split.user_ids, split.item_ids, *pairs, topics.names, weights)
 
 
 def _asked(result: Result) -> BudgetConfig:
-    """Return the request that the certificate answers."""
-    certificate = result.certificate
-    assert certificate is not None
-    constraints = constraints_by_id(result.scenario)
-    others = {
-        name: result.scenario.constraints[name] for name in ("tail_floor",) if name in result.scenario.constraints
-    }
-    if "per_user_diversity" in result.scenario.constraints:
+    """Return the request that the certificate answers.
+
+    Raises:
+        InputError: If a run cannot give the result back as it is.
+    """
+    certificate, case = result.certificate, result.scenario
+    if result.rule is None or certificate is None:
+        raise InputError("only a result with a certified rule can be kept in a run; nothing was certified here")
+    if case.k != LISTED:
+        raise InputError(f"its lists have {case.k} places, and those of a run have {LISTED}; diversify with k={LISTED}")
+    if case.part != JUDGED_ON:
+        raise InputError(
+            f"its figures are of the {case.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
+            f"scenario on {JUDGED_ON}"
+        )
+    constraints = constraints_by_id(case)
+    others = {name: case.constraints[name] for name in ("tail_floor",) if name in case.constraints}
+    own = case.constraints.get("per_user_diversity")
+    if own is not None:
+        if not isinstance(own, str):
+            raise InputError("a run cannot keep per_user_diversity of single users; pass 'history' instead")
         others["per_user_diversity"] = True
     return BudgetConfig(
         goal=result.goal,
