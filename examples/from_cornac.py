@@ -1,4 +1,4 @@
-"""A model of Cornac: what diversity would cost it, vectors that buy some, and a page about it.
+"""A model of Cornac: what diversity would cost it, a rule that buys some, and a page about it.
 
 python examples/from_cornac.py
 """
@@ -24,5 +24,5 @@ factors = from_cornac(model)  # it never saw one of the items: the run goes with
 run = run_from_factors("runs/cornac", factors, data, split, overwrite=True)
 print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
-vectors = run.served_factors()  # serve vectors.user with the item index as it is
+lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/cornac/report.html; with draws=199 it runs the controls of its factors, too

@@ -1,4 +1,4 @@
-"""A model of LensKit: what diversity would cost it, vectors that buy some, and a page about it.
+"""A model of LensKit: what diversity would cost it, a rule that buys some, and a page about it.
 
 LensKit 2025 asks for pandas 2; in an environment of its own: pip install 'recprism[lenskit]'.
 
@@ -28,5 +28,5 @@ factors = from_lenskit(pipeline)  # it never saw one of the items: the run goes 
 run = run_from_factors("runs/lenskit", factors, data, split, overwrite=True)
 print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
-vectors = run.served_factors()  # serve vectors.user with the item index as it is
+lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/lenskit/report.html; with draws=199 it runs the controls of its factors, too

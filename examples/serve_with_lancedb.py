@@ -2,8 +2,8 @@
 
     python examples/serve_with_lancedb.py EXPORT RULE
 
-EXPORT is a folder of `recprism export RUN`, whose vectors have d numbers of the model and m of the dials. RULE is one
-of `recprism export RUN --rule`.
+EXPORT is a folder of `recprism export RUN --form dials`, whose vectors have d numbers of the model and m of the dials.
+RULE is one of `recprism export RUN`.
 """
 
 from __future__ import annotations

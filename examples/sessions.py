@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from recprism import Scenario, load
 from recprism.budget.path import rule_at
 from recprism.data import Dataset, Incidence, Split, Subtopics
-from recprism.deploy import collect_rule
+from recprism.forms import collect_rule
 from recprism.models import Factors
 from recprism.ranking._threads import one_thread
 from recprism.serving import Ranked, ServedRule
@@ -164,7 +164,7 @@ def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> Inciden
 
 
 def exported(early: Scenario) -> ServedRule:
-    """The rule for early sessions, written and read back as a server reads it; `recprism export --rule` is for runs."""
+    """The rule for early sessions, written and read back as a server reads it; `recprism export` is for runs."""
     with tempfile.TemporaryDirectory() as folder:
         collect_rule(early, rule_at(early, "subtopic_coverage", TRADE_OFF)).write(Path(folder) / "rule")
         return load_rule(Path(folder) / "rule")

@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from recprism import BPRMF, Scenario, load
-from recprism.budget.diversified import serve
-from recprism.budget.path import HISTORY_WEIGHT
+from recprism.budget.path import HISTORY_WEIGHT, rule_at
 from recprism.data import Dataset
 from recprism.data.split import Part
+from recprism.dials import lists_to_vectors
 from recprism.models import Factors
 from recprism.rerank import Optimal, subtopic_probabilities
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]
+Side = Literal["user", "item"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,13 @@ def reranked(scenario: Scenario, items: Lists, scores: NDArray[np.float64]) -> L
     return np.asarray(method(items[:, :100], scores[:, :100], 10, features=scenario.features))
 
 
+def holding(scenario: Scenario, side: Side) -> Factors:
+    """Vectors that hold the lists of the rule for SC."""
+    lists = scenario.rank(rule_at(scenario, "subtopic_coverage", TRADE_OFF))[0]
+    made = lists_to_vectors(scenario.factors, lists, side, exclude=scenario.hidden, order=side == "user")
+    return made.applied_to(scenario.factors)
+
+
 def compare(data: Dataset) -> list[dict[str, float | str]]:
     split = data.split(seed=0)
     base = BPRMF().fit(split, seed=0, device="cpu")
@@ -89,16 +98,16 @@ def compare(data: Dataset) -> list[dict[str, float | str]]:
     learning, serving = (Scenario(base, split, data.subtopics, part) for part in parts)
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
     served: dict[str, tuple[Factors, Ranker, Factors]] = {"base vectors": (base, taught, base)}
-    for side in ("user", "item"):
-        vectors = serve(serving, "subtopic_coverage", TRADE_OFF, f"{side}-vectors").model
-        then = serve(learning, "subtopic_coverage", TRADE_OFF, f"{side}-vectors").model
+    sides: tuple[Side, Side] = ("user", "item")
+    for side in sides:
+        vectors, then = (holding(it, side) for it in (serving, learning))
         served[f"{side} vectors, ranker sees base scores"] = (vectors, taught, base)
         served[f"{side} vectors, ranker sees their scores"] = (vectors, taught, vectors)
         own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)
         served[f"{side} vectors, ranker learned on them"] = (vectors, own, vectors)
     rows: list[dict[str, float | str]] = []
     first = {name: vectors for name, (vectors, _, _) in served.items() if not name.endswith(("scores", "them"))}
-    first |= {f"{side} vectors": served[f"{side} vectors, ranker learned on them"][0] for side in ("user", "item")}
+    first |= {f"{side} vectors": served[f"{side} vectors, ranker learned on them"][0] for side in sides}
     for name, vectors in first.items():
         lists, _ = vectors.rank(10, exclude=serving.seen)
         rows.append(

@@ -17,7 +17,7 @@ from recprism.explain.reasons.reason import Reason
 
 TARGET = Path(__file__).parents[1] / "docs" / "list.svg"
 USER = 1
-SOURCE = "MovieLens (ml-latest-small), BPRMF, diversified within 5 % of NDCG@10; the live list, every place with its reason"
+SOURCE = "MovieLens (ml-latest-small), BPRMF, within 5 % of NDCG@10; the live list, every place with its reason"
 WIDTH, TOP, ROW, NEW_ROW, REASON = 900, 74, 29, 50, 335
 STYLE = """
 .card{fill:#fff;stroke:#d0d7de}.new{fill:#ecfdf3}.bar{fill:#15803d}
