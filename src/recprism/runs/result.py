@@ -304,6 +304,12 @@ class Result(Displayed):
                 f"--form {form} needs a rule, and no rule makes these lists; run `recprism diversify` first, or choose "
                 "--form vectors"
             )
+        of_vectors = {"to": to != "safetensors", "alpha": alpha != 1, "metric": metric, "margin": margin}
+        of_vectors |= {"for_index": for_index, "ordered": ordered, "rest": rest, "concepts": concepts is not None}
+        of_rule = {"vectors": not vectors, "histories": histories}
+        for name, given in (of_vectors if form == "rule" else of_rule).items():
+            if given:
+                raise InputError(f"{name} has no effect on --form {form}; omit it, or choose another form")
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
         alpha, rule = share(alpha, "alpha"), None
