@@ -75,11 +75,13 @@ def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> N
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
     scenario = Scenario(factors, split, data.subtopics, "test")
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3}, into="user-vectors")
-    assert kept.compiled is not None, "else the test says little"
+    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3})
+    assert kept.rule is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
+    assert fitted.result_.rule == kept.rule
     np.testing.assert_array_equal(fitted.base_.user, factors.user)
-    np.testing.assert_array_equal(fitted.factors_.user, kept.factors.user)
+    wanted = factors.ids_of(scenario.live().rank(kept.rule)[0])
+    np.testing.assert_array_equal(fitted.predict(split.user_ids), wanted)
 
 
 @pytest.mark.slow
@@ -90,17 +92,24 @@ def test_every_form_of_interactions_gives_the_same(
     pandas = pd.DataFrame({"user_id": rows[:, 0], "item_id": rows[:, 1]})
     for given in (rows, rows.tolist(), frame, pandas, data.interactions):
         again = clone(fitted).set_params(subtopics=topics).fit(given)
-        np.testing.assert_array_equal(again.factors_.user, fitted.factors_.user)
+        assert_same(again, fitted)
     matrix = data.interactions.matrix().to_scipy()
     numbered = clone(fitted).set_params(subtopics={item - 100: names for item, names in topics.items()}).fit(matrix)
-    np.testing.assert_array_equal(numbered.factors_.user, fitted.factors_.user)
+    assert_same(numbered, fitted)
+
+
+def assert_same(one: Diversifier, other: Diversifier) -> None:
+    """The same model, rule and lists; ids may be others."""
+    np.testing.assert_array_equal(one.base_.user, other.base_.user)
+    assert one.result_.rule == other.result_.rule
+    np.testing.assert_array_equal(one.result_.ranked()[0], other.result_.ranked()[0])
 
 
 def test_vectors_and_what_judges_them(fitted: Diversifier, data: Dataset, topics: dict[int, list[str]]) -> None:
     split, base = fitted.split_, fitted.base_
     shuffled = np.random.default_rng(0).permutation(base.n_items)
     given = Diversifier(budget=0.3, subtopics=data.subtopics).fit(base.of_items(shuffled), split)
-    np.testing.assert_array_equal(given.factors_.user, fitted.factors_.user)
+    assert_same(given, fitted)
     seen, later = split.seen_before("test").to_scipy(), split.test.to_scipy()
     numbered = {number: topics[item] for number, item in enumerate(split.item_ids.tolist())}
     plain = Diversifier(budget=0.3, subtopics=numbered).fit((base.user, base.item), (seen, later))
@@ -110,15 +119,17 @@ def test_vectors_and_what_judges_them(fitted: Diversifier, data: Dataset, topics
             Diversifier(subtopics=numbered).fit((base.user, base.item), bad)
 
 
-def test_lists_are_of_the_new_vectors_and_hold_nothing_met(fitted: Diversifier, rows: np.ndarray) -> None:
-    ids, scores = fitted.recommend(fitted.split_.user_ids[:5])
-    assert ids.shape == scores.shape == (5, 10)
-    np.testing.assert_array_equal(fitted.predict(fitted.split_.user_ids[:5]), ids)
+def test_lists_are_those_of_the_rule_and_hold_nothing_met(fitted: Diversifier, rows: np.ndarray) -> None:
+    ids = fitted.predict(fitted.split_.user_ids[:5])
+    assert ids.shape == (5, 10)
+    lists = fitted.result_.lists(fitted.split_.user_ids[:5])
+    np.testing.assert_array_equal(lists["item_id"].to_numpy().reshape(5, 10), ids)
     np.testing.assert_array_equal(fitted.predict([[user, 0] for user in fitted.split_.user_ids[:5]]), ids)
     met = {(user, item) for user, item in rows.tolist()}
     for user, items in zip(fitted.split_.user_ids[:5].tolist(), ids.tolist(), strict=True):
         assert not met & {(user, item) for item in items}
-    assert fitted.recommend(0, 3)[0].shape == (3,)
+    shorter = fitted.result_.lists(0, 3)
+    assert shorter["item_id"].to_list() == fitted.predict([0])[0, :3].tolist()
 
 
 def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows: np.ndarray) -> None:
@@ -144,8 +155,7 @@ def data_table(data: Dataset) -> pl.DataFrame:
 
 def test_explain(fitted: Diversifier) -> None:
     found = fitted.explain(draws=0)
-    assert found.into == "user-vectors"
-    assert found.rule == fitted.result_.found.rule
+    assert found.rule == fitted.result_.rule
     assert found.account is not None and found.choice_model is not None
     assert found.choice_model.shuffled_all is None, "no draws"
 
@@ -153,11 +163,11 @@ def test_explain(fitted: Diversifier) -> None:
 def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:
     search = GridSearchCV(
         Diversifier(model_settings=QUICK, device="cpu", subtopics=topics),
-        {"budget": [0.01, 0.4], "into": ["user-vectors"]},
+        {"budget": [0.01, 0.4]},
         cv=KFold(2, shuffle=True, random_state=0),
         error_score="raise",
     ).fit(rows)
-    assert search.best_params_ in ({"budget": 0.01, "into": "user-vectors"}, {"budget": 0.4, "into": "user-vectors"})
+    assert search.best_params_ in ({"budget": 0.01}, {"budget": 0.4})
     found = search.cv_results_["mean_test_score"]
     assert found[1] >= found[0] > 0, "a larger budget never buys less"
     assert search.predict([0, 1]).shape == (2, 10)

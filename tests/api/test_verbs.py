@@ -13,11 +13,11 @@ import pytest
 
 import recprism as rp
 from recprism.budget.audit import Audit
-from recprism.budget.diversified import Diversified, Into
 from recprism.data import Dataset, Incidence, Split
 from recprism.errors import InputError
 from recprism.explain import Reason
-from recprism.runs.jobs.explain import ExplainedRun
+from recprism.explain.explained import ExplainedLists
+from recprism.forms.vectors import Export, load_export
 
 GOAL = "subtopic_coverage"
 BUDGETS = (0.02, 0.3)
@@ -35,7 +35,6 @@ def split(data: Dataset) -> Split:
 
 @pytest.fixture(scope="session")
 def case(data: Dataset, split: Split) -> rp.Scenario:
-    """With 48 factors, user vectors hold every list of the path; with 16, diversify tests the lists that they serve."""
     return rp.Scenario(rp.BPRMF(epochs=5, dim=48).fit(split, seed=0, device="cpu"), split, data.subtopics)
 
 
@@ -50,13 +49,13 @@ def found(case: rp.Scenario) -> rp.Result:
 
 
 @pytest.fixture(scope="session")
-def explanation(found: rp.Result) -> ExplainedRun:
+def explanation(found: rp.Result) -> ExplainedLists:
     return found.explain(draws=0)
 
 
 @pytest.fixture(scope="session")
 def shown(
-    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: ExplainedRun
+    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: ExplainedLists
 ) -> dict[str, Any]:
     """Everything that the verbs return, by name."""
     return {
@@ -66,10 +65,9 @@ def shown(
         "Scenario": case,
         "Audit": costs,
         "Result": found,
-        "Diversified": found.found,
         "Certificate": found.certificate,
         "SegmentTable": costs.payers,
-        "ExplainedRun": explanation,
+        "ExplainedLists": explanation,
     }
 
 
@@ -131,19 +129,18 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 
 class TestAuditAndDiversify:
     @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
-    @pytest.mark.parametrize("into", ["rule", pytest.param("user-vectors", marks=pytest.mark.slow)])
-    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, into: Into, at: int) -> None:
-        """An audit is about the lists of the rule; dials do not hold all of them."""
+    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, at: int) -> None:
+        """Both are about the lists of the rule."""
         stop = costs.stops[GOAL][at]
-        result = rp.diversify(case, GOAL, BUDGETS[at], into=into)
+        result = rp.diversify(case, GOAL, BUDGETS[at])
         assert stop.certificate is not None
         assert result.certificate is not None
         assert result.certificate.last == stop.certificate.last
-        assert result.found.trade_off == (0.0 if stop.certified is None else stop.certified.trade_off)
+        assert result.trade_off == (0.0 if stop.certified is None else stop.certified.trade_off)
         assert result.certificate.part == costs.decided_on(GOAL) == "validation"
 
     def test_the_loss_that_is_certified_is_within_the_budget(self, found: rp.Result) -> None:
-        assert found.found.is_changed
+        assert found.is_changed
         assert found.certificate is not None
         assert found.certificate.last is not None
         assert found.certificate.points[found.certificate.last].checks[0].passed
@@ -156,50 +153,69 @@ class TestAuditAndDiversify:
         rows, items = split.validation.row_of_entry[few], split.validation.indices[few]
         fewer = replace(split, validation=Incidence.from_pairs(rows, items, train.shape))
         result = rp.diversify(rp.Scenario(case.factors, fewer, case.subtopics), GOAL, 1e-4)
-        assert not result.found.is_changed
-        np.testing.assert_array_equal(result.factors.user, case.factors.user)
+        assert not result.is_changed
+        assert result.rule is None
+        assert result.model is case.base
+        np.testing.assert_array_equal(result.ranked(live=False)[0], result.scenario.base_lists)
         assert "certified=False" in repr(result)
         with pytest.raises(InputError, match="nothing was certified, so the lists did not change"):
             result.explain()
 
 
 class TestResult:
-    def test_recommends_nothing_known(self, found: rp.Result, split: Split) -> None:
+    def test_lists_hold_nothing_known(self, found: rp.Result, split: Split) -> None:
         users = split.user_ids[:50]
-        items, scores = found.recommend(users, 7)
-        assert items.shape == scores.shape == (50, 7)
-        assert (np.diff(scores, axis=1) <= 0).all()
-        for row, shown in enumerate(items):
+        lists = found.lists(users, 7)
+        assert lists.columns == ["user_id", "item_id", "rank", "score"]
+        assert lists["rank"].to_list() == [*range(1, 8)] * 50
+        shown = lists["item_id"].to_numpy().reshape(50, 7)
+        for row, items in enumerate(shown):
             known = np.concatenate([split.part(part).row(row) for part in ("train", "validation", "test")])
-            assert not set(shown.tolist()) & set(split.item_ids[known].tolist())
-        np.testing.assert_array_equal(found.recommend(users[0], 7)[0], items[0])
+            assert not set(items.tolist()) & set(split.item_ids[known].tolist())
+        assert found.lists(users[0], 7).equals(lists.head(7))
+        np.testing.assert_array_equal(found.lists(users)["item_id"].to_numpy().reshape(50, 10)[:, :7], shown)
 
-    def test_explains_the_list_of_a_user(self, found: rp.Result) -> None:
+    @pytest.mark.parametrize("live", [True, False])
+    def test_lists_are_those_of_the_rule(self, found: rp.Result, live: bool) -> None:
+        """Scores are those of the model; the rule changes places and not scores."""
+        case = found.scenario.live() if live else found.scenario
+        items, scores = found.ranked(live=live)
+        np.testing.assert_array_equal(items, case.rank(found.own_rule())[0])
+        own = (case.factors.user[:, None, :] * case.factors.item[items]).sum(2)
+        np.testing.assert_allclose(scores, own, rtol=1e-4, atol=1e-5)
+        lists = found.lists(live=live)
+        np.testing.assert_array_equal(lists["item_id"].to_numpy().reshape(-1, 10), case.base.ids_of(items))
+        np.testing.assert_array_equal(
+            found.evaluate(("ndcg@10",), bootstrap=0).values["ndcg@10"],
+            found.scenario.judge(found.ranked(live=False)[0], ("ndcg@10",))["ndcg@10"],
+        )
+
+    @pytest.mark.parametrize("live", [True, False])
+    def test_explains_the_list_of_a_user(self, found: rp.Result, live: bool) -> None:
         """The reasons are those of the rule's list, in its order."""
-        case, rule = found.scenario, found.found.rule
-        assert rule is not None
-        lists = case.rank(rule)[0]
+        case = found.context(live=live)
+        lists = found.ranked(live=live)[0]
         new = (lists[:, :, None] != case.base_lists[:, None, :]).all(2)
         row, place = (int(it) for it in np.argwhere(new)[0])
         user, items = case.split.user_ids[row], case.base.ids_of(lists[row])
-        reasons = found.why(user)
+        reasons = found.why(user, live=live)
         assert isinstance(reasons, tuple)
         assert [it.item for it in reasons] == items.tolist()
-        one = found.why(user, items[place])
+        one = found.why(user, items[place], live=live)
         assert isinstance(one, Reason)
         assert one == reasons[place]
         assert one.newcomer
         lost = case.base.ids_of(np.setdiff1d(case.base_lists[row], lists[row]))[0]
-        gone = found.why_not(user, lost)
+        gone = found.why_not(user, lost, live=live)
         assert gone.in_base_list
-        other = found.what_if(user, without=items[place])
+        other = found.what_if(user, live=live, without=items[place])
         assert items[place] not in other.after
         assert other.before == tuple(items.tolist())
         for view in (one, gone, other):
             json.dumps(view.to_dict())
 
     @pytest.mark.slow
-    def test_explains_the_change_with_its_controls(self, found: rp.Result, explanation: ExplainedRun) -> None:
+    def test_explains_the_change_with_its_controls(self, found: rp.Result, explanation: ExplainedLists) -> None:
         checked = found.explain(draws=49)
         model, plain = checked.choice_model, explanation.choice_model
         assert model is not None and plain is not None
@@ -210,7 +226,7 @@ class TestResult:
 
     def test_refuses_what_it_cannot_explain(self, found: rp.Result) -> None:
         case = found.scenario
-        user, first = case.split.user_ids[0], case.base.ids_of(case.rank(found.found.rule)[0][0])[0]
+        user, first = case.split.user_ids[0], case.base.ids_of(found.ranked(np.array([0]))[0][0])[0]
         for question, message in (
             (lambda: found.why("unknown"), "unknown"),
             (lambda: found.why_not(user, first), "is in the list of user"),
@@ -219,34 +235,42 @@ class TestResult:
             with pytest.raises(InputError, match=message):
                 question()
 
-    def test_exports_its_vectors(self, found: rp.Result, tmp_path: Path) -> None:
-        path = found.export(tmp_path / "vectors.npz")
-        with np.load(path, allow_pickle=False) as arrays:
-            for name in ("user", "item", "user_ids", "item_ids"):
-                np.testing.assert_array_equal(arrays[name], getattr(found.factors, name))
-        again = rp.Factors.load(found.export(tmp_path / "vectors.safetensors"))
-        np.testing.assert_array_equal(again.user, found.factors.user)
-        np.testing.assert_array_equal(again.item_ids, found.factors.item_ids)
+    @pytest.mark.parametrize("form", ["user-vectors", "dials"])
+    def test_exports_vectors_for_live_lists(self, found: rp.Result, form: str, tmp_path: Path) -> None:
+        made = found.export(tmp_path / "vectors", form, to="npz")
+        assert isinstance(made, Export)
+        assert (made.form, made.run, made.result, made.made_from) == (form, "", None, "")
+        vectors = load_export(tmp_path / "vectors")
+        given = found.context().rank(vectors)[0]
+        same = (np.sort(given, 1) == np.sort(found.ranked()[0], 1)).all(1)
+        assert made.agreement is not None
+        assert made.agreement.same_items == same.sum() > 0.9 * len(same)
+        with pytest.raises(InputError, match="is not empty; name a new folder"):
+            found.export(tmp_path / "vectors", form)
 
     def test_exports_ids_that_are_text_without_pickle(self, found: rp.Result, tmp_path: Path) -> None:
-        factors = replace(found.factors, user_ids=np.array([f"u{it}" for it in found.factors.user_ids], dtype=object))
-        named = rp.Result(found.scenario, Diversified(factors, GOAL, "user-vectors"))
-        with np.load(named.export(tmp_path / "named.npz"), allow_pickle=False) as arrays:
-            assert arrays["user_ids"].tolist() == factors.user_ids.tolist()
+        case = found.scenario
+        names = np.array([f"u{it}" for it in case.split.user_ids], dtype=object)
+        named = rp.Scenario(replace(case.factors, user_ids=names), replace(case.split, user_ids=names), case.subtopics)
+        made = replace(found, scenario=named).export(tmp_path / "named", "user-vectors", to="npz")
+        assert isinstance(made, Export)
+        with np.load(tmp_path / "named" / made.users, allow_pickle=False) as arrays:
+            assert arrays["ids"].tolist() == names.tolist()
 
-    def test_an_export_replaces_no_file_unasked(self, found: rp.Result, tmp_path: Path) -> None:
-        (tmp_path / "mine.npz").write_bytes(b"mine")
-        with pytest.raises(InputError, match="exists already; name another file, or pass overwrite=True"):
-            found.export(tmp_path / "mine.npz")
-        assert (tmp_path / "mine.npz").read_bytes() == b"mine"
-        assert np.load(found.export(tmp_path / "mine.npz", overwrite=True))["user"].shape == found.factors.user.shape
-        with pytest.raises(InputError, match=r"written as \.npz or \.safetensors"):
-            found.export(tmp_path / "vectors.csv")
+    def test_a_form_that_does_not_fit_is_refused(self, found: rp.Result, tmp_path: Path) -> None:
+        for form, message in (
+            ("boosts", "boosts are for goals of exposure alone"),
+            ("vectors", "the rule of this result is in no vectors"),
+            ("item-vectors", "a result is exported as rule, dials, user-vectors, boosts or vectors"),
+        ):
+            with pytest.raises(InputError, match=message):
+                found.export(tmp_path / "vectors", form)
+        assert not (tmp_path / "vectors").exists()
 
 
 DISPLAYED = [
     *("Dataset", "Split", "Factors", "Scenario", "Audit"),
-    *("Result", "ExplainedRun", "Diversified", "Certificate", "SegmentTable"),
+    *("Result", "ExplainedLists", "Certificate", "SegmentTable"),
 ]
 
 
