@@ -18,10 +18,10 @@ import polars as pl
 import pytest
 
 from recprism.data import Incidence, Subtopics
-from recprism.deploy import RuleFile
 from recprism.deploy.batch import BatchRule, make_batch
 from recprism.dials import lists_to_dials
 from recprism.errors import BusyError, InputError
+from recprism.forms import RuleFile
 from recprism.models import Factors
 from recprism.parallel import executor_named
 from recprism.rerank import Features, Optimal
@@ -145,7 +145,7 @@ def batch(folder: Path, name: str = "lists", **options: Any) -> Path:
     if not (folder / "rule").exists():
         rule_file().write(folder / "rule")
         np.save(folder / "users.npy", vectors())
-    options = {"shard_users": 40, **options}
+    options = {"shard_users": 40, "repeat_seen": "seen" not in options, **options}
     make_batch(folder / "rule", folder / "users.npy", folder / name, **options)
     return folder / name
 
@@ -188,7 +188,7 @@ def test_user_vectors_are_read_from_other_files(tmp_path: Path, kind: str) -> No
         from recprism.forms._export_formats import FORMATS, Side
 
         FORMATS["safetensors"][0].save(file, Side("user", vectors(), np.array(ids), "v", "w", "inner_product"))
-    make_batch(tmp_path / "rule", file, tmp_path / "again", shard_users=40)
+    make_batch(tmp_path / "rule", file, tmp_path / "again", repeat_seen=True, shard_users=40)
     found = read(tmp_path / "again")
     assert found["user_id"].to_list() == ids
     assert found.drop("user_id").equals(wanted.drop("user_id"))
@@ -200,7 +200,7 @@ def test_a_finished_shard_is_kept_and_a_damaged_one_is_made_again(tmp_path: Path
     (folder / "part-00001.parquet").unlink()
     (folder / "part-00002.parquet").write_bytes(before["part-00002.parquet"][:-20])
     kept = (folder / "part-00000.parquet").stat().st_mtime_ns
-    again = make_batch(tmp_path / "rule", tmp_path / "users.npy", folder, shard_users=40)
+    again = make_batch(tmp_path / "rule", tmp_path / "users.npy", folder, repeat_seen=True, shard_users=40)
     assert (again.shards, again.shards_kept, again.made) == (3, 1, 50)
     assert (folder / "part-00000.parquet").stat().st_mtime_ns == kept
     assert contents(folder) == before
@@ -210,7 +210,7 @@ def test_a_finished_shard_is_kept_and_a_damaged_one_is_made_again(tmp_path: Path
 def test_shards_of_other_inputs_or_settings_are_not_mixed(tmp_path: Path, change: str) -> None:
     folder = batch(tmp_path)
     before = contents(folder)
-    options: dict[str, Any] = {"shard_users": 40}
+    options: dict[str, Any] = {"shard_users": 40, "repeat_seen": change != "seen"}
     if change == "users":
         np.save(tmp_path / "users.npy", 2 * vectors())
     elif change == "rule":
@@ -294,8 +294,13 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
         ("rule", "users.npy", "full", "not empty"),
     ):
         with pytest.raises(InputError, match=words):
-            make_batch(tmp_path / rule, tmp_path / users, tmp_path / folder)
+            make_batch(tmp_path / rule, tmp_path / users, tmp_path / folder, repeat_seen=True)
         assert not (tmp_path / "new").exists()
+    with pytest.raises(InputError, match="lists without seen items repeat what users know"):
+        batch(tmp_path, "new", repeat_seen=False)
+    with pytest.raises(InputError, match="choose one of them"):
+        batch(tmp_path, "new", seen=tmp_path / "log.parquet", repeat_seen=True)
+    assert not (tmp_path / "new").exists()
     with held(tmp_path / "lists"), pytest.raises(BusyError):
         in_another_thread(lambda: batch(tmp_path))
 
@@ -319,7 +324,7 @@ def test_workers_of_a_cluster_make_the_same_shards(tmp_path: Path) -> None:
 @pytest.mark.faults
 def test_a_killed_batch_is_resumed_and_gives_the_same_bytes(tmp_path: Path) -> None:
     wanted = contents(batch(tmp_path, shard_users=3))
-    words = ["batch", "rule", "--users", "users.npy", "-o", "killed", "--shard-users", "3"]
+    words = ["batch", "rule", "--users", "users.npy", "-o", "killed", "--shard-users", "3", "--repeat-seen"]
     command, folder = [sys.executable, "-m", "recprism", *words], tmp_path / "killed"
     for least in (2, 9, 17):
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)

@@ -144,18 +144,20 @@ def run(trained_run: Callable[..., Run]) -> Run:
     return made
 
 
-def test_a_run_is_interleaved(run: Run) -> None:
-    mixed = interleaved(run, 10)
+@pytest.mark.parametrize("live", [True, False])
+def test_a_run_is_interleaved(run: Run, live: bool) -> None:
+    mixed = interleaved(run, 10, live=live)
     assert mixed.columns == ["user_id", "item_id", "rank", "team"]
     assert not mixed.select("user_id", "item_id").is_duplicated().any()
     counts = mixed.group_by("user_id").agg((pl.col("team") == "base").sum().alias("base"), pl.len().alias("all"))
     assert (counts["base"] * 2 == counts["all"]).all(), "ten places, five of each team"
     for team, base in (("base", True), ("swapped", False)):
         own = mixed.filter(pl.col("team") == team).join(
-            recommend(run, 10, base=base), on=["user_id", "item_id"], how="left", suffix="_own"
+            recommend(run, 10, live=live, base=base)[0], on=["user_id", "item_id"], how="left", suffix="_own"
         )
         assert own["rank_own"].null_count() == 0, "every place is of its team's own list"
-    assert mixed.equals(interleaved(run, 10)) and not mixed.equals(interleaved(run, 10, seed=1))
+    assert not mixed.equals(interleaved(run, 10, live=live, seed=1))
+    assert mixed.equals(interleaved(run, 10)) == live, "live lists are the default"
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -9,6 +9,7 @@ from datetime import date, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -29,12 +30,21 @@ def run(trained_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="module")
 def served(run: Run) -> pl.DataFrame:
-    return recommend(run, 12).drop("score")
+    """Live lists of the result."""
+    return recommend(run, 12)[0].drop("score")
 
 
 @pytest.fixture(scope="module")
 def base(run: Run) -> pl.DataFrame:
-    return recommend(run, 12, base=True).drop("score")
+    """Live lists of the trained model."""
+    return recommend(run, 12, base=True)[0].drop("score")
+
+
+def values(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    """The goal of every user's live list, of the trained model and of the result."""
+    found, name = run.load_result(), "subtopic_coverage@10"
+    before, after = (found.context().judge(it, (name,))[name] for it in (found.context().base_lists, found.ranked()[0]))
+    return before, after
 
 
 def file(frame: pl.DataFrame, folder: Path, name: str = "today.parquet") -> Path:
@@ -54,14 +64,23 @@ def mixed(served: pl.DataFrame, base: pl.DataFrame, every: int) -> pl.DataFrame:
 def test_the_lists_of_the_run_retain_the_whole_gain(run: Run, served: pl.DataFrame, tmp_path: Path) -> None:
     found = monitor(run, file(served, tmp_path))
     everyone = found.rows[0]
-    promise = effect(run, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
-    assert (everyone.base, everyone.promised) == (pytest.approx(promise.a), pytest.approx(promise.b))
+    means = [it.mean() for it in values(run)]
+    assert (everyone.base, everyone.promised) == (pytest.approx(means[0]), pytest.approx(means[1]))
     assert everyone.share == pytest.approx(1) and found.passed and found.like_promised == 1.0
     assert [row.segment for row in found.segments[1:]] == ["light", "heavy", "niche", "mainstream", "focused", "broad"]
     assert all(row.share == pytest.approx(1) for row in found.segments)
     assert [row.segment for row in found.exposure] == ["head", "mid", "tail"]
     assert all(row.now == row.promised for row in found.exposure)
     assert found.verdict().startswith("holds: 100%")
+
+
+def test_judged_lists_are_compared_with_judged_ones(run: Run, tmp_path: Path) -> None:
+    lists = file(recommend(run, 10, live=False)[0], tmp_path)
+    found, promise = monitor(run, lists, live=False), effect(run, ("subtopic_coverage@10",), controls=False).change
+    change, everyone = promise["subtopic_coverage@10"], found.rows[0]
+    assert (everyone.base, everyone.promised) == (pytest.approx(change.a), pytest.approx(change.b))
+    assert found.like_promised == 1.0
+    assert monitor(run, lists).like_promised < 0.95, "live lists do not show what users have taken since"
 
 
 def test_base_lists_retain_nothing_and_the_cause_is_reported(run: Run, base: pl.DataFrame, tmp_path: Path) -> None:
@@ -75,8 +94,8 @@ def test_half_is_retained_if_half_of_the_users_get_the_new_lists(
 ) -> None:
     found = monitor(run, file(mixed(served, base, 2), tmp_path), floor=0.4)
     row = found.rows[0]
-    gains = effect(run, ("subtopic_coverage@10",), controls=False)
-    gain = gains.after.values["subtopic_coverage@10"] - gains.before.values["subtopic_coverage@10"]
+    before, after = values(run)
+    gain = after - before
     assert row.share == pytest.approx(gain[1::2].sum() / gain.sum()), "rows of users are in the order of their ids"
     assert row.low < row.share < row.high and row.high - row.low < 0.2
     assert found.passed and not monitor(run, file(mixed(served, base, 2), tmp_path), floor=0.7).passed
@@ -169,15 +188,14 @@ def test_other_metrics_follow_their_own_direction(run: Run, served: pl.DataFrame
         assert (row.low is None) == (metric != "ilad@10" or row.share is None)
 
 
-def test_labels_bring_accuracy_and_the_budget(
-    run: Run, served: pl.DataFrame, base: pl.DataFrame, tmp_path: Path
-) -> None:
-    split = run.split()
+def test_labels_bring_accuracy_and_the_budget(run: Run, tmp_path: Path) -> None:
+    """Held-out interactions judge the lists that were made before them."""
+    split, served = run.split(), recommend(run, 12, live=False)[0].drop("score")
     user, item = split.test.row_of_entry, split.test.indices
     labels = pl.DataFrame({"user_id": split.user_ids[user], "item_id": split.item_ids[item]})
     strange = pl.DataFrame({"user_id": [10**9], "item_id": [1]})
     taken = file(pl.concat([labels, strange]), tmp_path, "taken.parquet")
-    found = monitor(run, file(served, tmp_path), held_out=taken)
+    found = monitor(run, file(served, tmp_path), held_out=taken, live=False)
     measured = effect(run, ("ndcg@10",), controls=False).change["ndcg@10"]
     row = found.accuracy["everyone"]
     assert (row.before, row.after) == (pytest.approx(measured.a), pytest.approx(measured.b))
@@ -186,7 +204,7 @@ def test_labels_bring_accuracy_and_the_budget(
     # without a single hit
     hits = labels.with_columns(hit=pl.lit(value=True))
     spoiled = served.join(hits, on=["user_id", "item_id"], how="left").filter(pl.col("hit").is_null()).drop("hit")
-    spoilt = monitor(run, file(spoiled, tmp_path), held_out=taken, floor=0.5)
+    spoilt = monitor(run, file(spoiled, tmp_path), held_out=taken, floor=0.5, live=False)
     assert not spoilt.passed and "ndcg@10 fell by 100.00%" in spoilt.verdict()
 
 

@@ -16,8 +16,6 @@ import pytest
 from scipy.stats import norm
 
 from recprism.budget.path import rule_at
-from recprism.deploy import RuleFile, collect_rule
-from recprism.forms.rule_file import fingerprint_of
 from recprism.deploy.served.alarms import AlarmLimits
 from recprism.deploy.served.confidence import confidence_interval
 from recprism.deploy.served.holdout import INTERVALS
@@ -25,6 +23,8 @@ from recprism.deploy.served.holdout_plan import holdout_size, plan_holdout
 from recprism.deploy.served.monitored import ServedMonitored, monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
+from recprism.forms import RuleFile, collect_rule
+from recprism.forms.rule_file import fingerprint_of
 from recprism.metrics import Context, evaluate
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -62,7 +62,7 @@ def log(rule: RuleFile) -> pl.DataFrame:
     rows = []
     for at in range(REQUESTS):
         candidates = generator.choice(rule.item_ids, 60, replace=False).tolist()
-        answer = served.rerank(candidates, np.sort(generator.random(60))[::-1], k=K)
+        answer = served.rerank(candidates, np.sort(generator.random(60))[::-1], k=K, history=[])
         rows.append(
             {
                 "time": start + timedelta(days=3 * at / REQUESTS),
@@ -363,7 +363,7 @@ def test_a_wrong_log_is_refused(
 
 def test_other_wrong_inputs_are_refused(run: Run, export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     log.write_parquet(tmp_path / "log.parquet")
-    with pytest.raises(InputError, match="export RUN --rule"):
+    with pytest.raises(InputError, match="recprism export RUN"):
         monitor_served(run.path, tmp_path / "log.parquet")
     with pytest.raises(InputError, match=r"no \.parquet file"):
         monitor_served(export, tmp_path / "nowhere")

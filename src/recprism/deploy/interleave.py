@@ -84,14 +84,14 @@ def _best_left(lists: Items, taken: Items) -> Items:
     return np.where(left.any(1), lists[np.arange(len(lists)), best], -1)
 
 
-def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = False, seed: int = 0) -> pl.DataFrame:
+def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = True, seed: int = 0) -> pl.DataFrame:
     """Interleave the base lists and the swapped lists of a diversified run.
 
     Args:
         run: A diversified run.
         k: Length of the lists.
-        part: The part for which lists are made; earlier parts count as seen.
-        live: All known interactions count as seen, whatever ``part`` is.
+        part: The part that judged lists are made for; earlier parts count as seen.
+        live: Whether all known interactions count as seen, whatever ``part`` is.
         seed: Seed of the coins.
 
     Returns:
