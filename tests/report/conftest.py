@@ -6,14 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import load_dataset
+from recprism.explain.explained import ExplanationInShort
 from recprism.models import BPRMF
 from recprism.report.content import (
     Cell,
@@ -32,7 +31,7 @@ from recprism.report.content import (
 from recprism.report.headline import Headline, Statement
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.explain.explained import ExplanationInShort
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 
@@ -167,16 +166,15 @@ def diversified(searched_run: Callable[..., Run]) -> Path:
 
 @pytest.fixture(scope="session")
 def by_rule(trained_run: Callable[..., Run]) -> Callable[[str], Path]:
-    """A form -> a run whose lists a rule made, in that form."""
+    """A goal -> a run whose lists a rule makes, for that goal."""
     made: dict[str, Path] = {}
 
-    def run(into: Any) -> Path:
-        if into not in made:
+    def run(goal: str) -> Path:
+        if goal not in made:
             found = trained_run()
-            goal = "gini" if into == "lifts" else "subtopic_coverage"
-            diversify_within(found, BudgetConfig(goal=goal, budgets={"ndcg@10": 0.3}, into=into))
-            made[into] = found.path
-        return made[into]
+            diversify_within(found, BudgetConfig(goal=goal, budgets={"ndcg@10": 0.3}))
+            made[goal] = found.path
+        return made[goal]
 
     return run
 
@@ -193,9 +191,8 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.save_data(data, split)
     run.save_factors(factors)
     run.set_diversify(DiversifyConfig(settings={"side": "both", "iterations": 3}))
-    run.save_result(
-        Diversified.of_search(CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics))
-    )
+    search = CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics)
+    run.save_result(Result.of_search(run.scenario(), search))
     moment = {"time": 1e9}
     events = (json.dumps({**moment, "event": name}) for name in ("first", "second"))
     (run.path / "events.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")

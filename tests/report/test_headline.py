@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from recprism.budget.audit import cost_of_diversity, cost_of_one_budget
+from recprism.explain.explained import ExplanationInShort
 from recprism.report import gather, headline_of, render
 from recprism.report.content import Change, Content, FrontPoint
 from recprism.report.headline import Basis, headline
-from recprism.explain.explained import ExplanationInShort
 from recprism.runs.run import Run
 
 
@@ -125,7 +125,7 @@ def test_exposure_has_its_own_words(basis: Basis, rule: ExplanationInShort) -> N
 def test_one_number_in_command_line_report_and_headline(
     by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    run = Run.open(by_rule("dials"))
+    run = Run.open(by_rule("subtopic_coverage"))
     assert call("explain", run.path, "--draws", 19) == 0
     printed = capsys.readouterr().out
     assert call("report", run.path, "--draws", 19, "--json") == 0
@@ -162,8 +162,8 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
     if point is not None:
         assert gains[0].figure == point["subtopic_coverage@10"]
         assert found.of("cost")[0].figure == pytest.approx(point["ndcg@10"])
-    path = by_rule("rule")
-    assert call("diversify", path, "--budget", "30%", "--into", "rule", "--name", "again", "--json") == 0
+    path = by_rule("subtopic_coverage")
+    assert call("diversify", path, "--budget", "30%", "--name", "again", "--json") == 0
     told_change = json.loads(capsys.readouterr().out)["change"]
     rows = {f"{row['metric']}@{row['k']}": row["relative"] for row in told_change["rows"]}
     told = headline_of(Run.open(path, "again"), draws=0, explain=False)
@@ -173,7 +173,7 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
 
 @pytest.mark.parametrize("budget", [0.3, 0.0001])
 def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: float) -> None:
-    scenario = Run.open.scenario((trained))
+    scenario = Run.open(trained).scenario()
     whole = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,), show=budget)
     quick = cost_of_one_budget(scenario, "subtopic_coverage", budget)
     (one,), (other,) = whole.stops["subtopic_coverage"], quick.stops["subtopic_coverage"]
@@ -189,7 +189,7 @@ def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: fl
 
 @pytest.mark.slow
 def test_one_explanation_is_kept_for_one_question(by_rule: Callable[[str], Path], call: Callable[..., int]) -> None:
-    run = Run.open(by_rule("dials"))
+    run = Run.open(by_rule("subtopic_coverage"))
     assert call("explain", run.path, "--draws", 3, "--seed", 5) == 0
     kept = headline_of(run, draws=3, seed=5, explain=False)
     other = headline_of(run, draws=4, seed=5, explain=False)

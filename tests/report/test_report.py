@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from recprism.explain import why_list
+from recprism.explain.explained import ExplanationInShort
 from recprism.report import gather, render
 from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
-from recprism.explain.explained import ExplanationInShort, explain_run
+from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -151,6 +151,7 @@ def test_a_diversified_run_gets_the_whole_page(
         assert gone == new > 0
         assert all(it["reason"] for it in user["after"] if it["state"] == "new")
         assert not user["dials"]
+    assert "These are judged lists: history before the test part." in "".join(page.text)
     assert told["explained"]["heat_side"] == "item"
     assert len(told["explained"]["heat"]) == 15 * 8
     assert page.reasons == sum(it["state"] == "new" for user in told["users"] for it in user["after"])
@@ -171,44 +172,48 @@ def test_a_page_of_a_rule_has_no_factors(content: Content, rule: ExplanationInSh
     assert "It explains 80 %." in page.text
 
 
-@pytest.mark.parametrize(
-    "into",
-    ["rule", "dials", *(pytest.param(it, marks=pytest.mark.slow) for it in ("lifts", "user-vectors", "item-vectors"))],
-)
-def test_a_rule_in_every_form_gets_its_reasons(
-    into: str, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+@pytest.mark.parametrize("goal", ["subtopic_coverage", pytest.param("gini", marks=pytest.mark.slow)])
+def test_a_rule_gets_its_reasons(
+    goal: str, by_rule: Callable[[str], Path], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    path = by_rule(into)
+    path = by_rule(goal)
     assert call("report", path, "--draws", 2, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     page = read((path / "report.html").read_text(encoding="utf-8"))
     assert told["explained"] is None
     found = told["rule"]
     assert found["sentences"][-1] in "".join(page.text)
-    assert bool(found["categories"]) == (into != "lifts")
+    assert bool(found["categories"]) == (goal != "gini")
     assert not {"factors", "erasure", "items"} & set(page.ids)
+    assert "These are live lists: all known history counts." in "".join(page.text)
     assert len(told["users"]) == 3
     for user in told["users"]:
-        assert bool(user["dials"]) == (into == "dials")
+        assert bool(user["dials"]) == (goal != "gini"), "lifts alone make these lists: no weight is needed"
         assert any(it["state"] == "new" for it in user["after"])
         assert all(bool(it["reason"]) == (it["state"] == "new") for it in user["after"])
 
 
-def test_the_page_gives_the_reasons_of_the_rule(by_rule: Callable[[str], Path]) -> None:
-    run = Run.open(by_rule("dials"))
+def test_the_page_gives_the_lists_and_reasons_of_the_rule(by_rule: Callable[[str], Path]) -> None:
+    run = Run.open(by_rule("subtopic_coverage"))
     content = gather(run, draws=0)
     assert content.rule is not None
-    scenario, found = run.scenario(), run.load_result()
+    found = run.load_result()
     account = explain_run(run, draws=0).account
-    assert found.rule is not None
     assert account is not None
     assert list(content.rule.categories) == account.table()
     titles = dict(zip(run.items()["item_id"].to_list(), titles_of(run.items()), strict=True))
     for user in content.users:
-        reasons = {it.in_brief(titles.__getitem__) for it in why_list(scenario, found.rule, int(user.name))}
+        listed = [titles[it] for it in found.lists(int(user.name))["item_id"].to_list()]
+        shown = [f"{it.title} ({it.year})" for it in user.after]
+        assert shown == listed, "live lists, as `recprism recommend` shows them"
+        reasons = {it.in_brief(titles.__getitem__) for it in found.why(int(user.name))}  # type: ignore[union-attr]
         told = [line for entry in user.after for line in entry.reason]
         assert told
-        assert all(line in reasons or line.startswith("Served by the dials") for line in told)
+        assert set(told) <= reasons
+        dials = found.dials([int(user.name)])
+        own = dials.of_user(int(dials.users[0]))
+        assert {it.name: it.share for it in user.dials}.items() <= own.items()
+        assert user.dials
 
 
 def test_the_page_names_the_users_of_the_controls(content: Content) -> None:
