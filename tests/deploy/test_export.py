@@ -1,4 +1,4 @@
-"""Export: the files rank as the run does, and files of different exports are refused."""
+"""Export: the files rank as what was exported, say how far they agree with the rule, and do not mix with others."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget.within import within_budget
-from recprism.budget.path import lists_at
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Dataset, Incidence
-from recprism.forms._export_formats import FORMATS, NPZ
-from recprism.forms.vectors import as_expected, export_run, load_export, pair, vectors_at
-from recprism.forms.live import live_model
+from recprism.dials import lists_to_vectors
 from recprism.errors import InputError, MissingDependencyError
+from recprism.forms._export_formats import FORMATS, NPZ
+from recprism.forms.compiled import Agreement, CompiledForm, compile_rule
+from recprism.forms.rule_file import RuleFile
+from recprism.forms.vectors import Export, as_expected, load_export, pair
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.export import export_run
+from recprism.runs.result import Result
 from recprism.runs.run import Run
+
+
+def written(run: Run, folder: Path, form: str | None = None, to: str = "npz", **options: Any) -> Export:
+    """Export vectors of a run; those of the trained model by default."""
+    made = export_run(run, folder, form, to=to, **options)[2]
+    assert isinstance(made, Export)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -32,29 +43,105 @@ def base(trained_run: Callable[..., Run]) -> Run:
     return trained_run(3, 16)
 
 
-def changed(base: Run, path: Path, side: str) -> Run:
-    shutil.copytree(base.path, path)
-    run = Run.open(path)
-    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.2}, into=f"{side}-vectors")
-    diversify_within(run, within)
-    assert run.is_diversified()
+@pytest.fixture(scope="module")
+def ruled(trained_run: Callable[..., Run]) -> Run:
+    """A run whose lists are made by a rule."""
+    run = trained_run(3, 16)
+    assert diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.2})).is_changed
     return run
 
 
 @pytest.fixture(scope="module")
-def user_side(base: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return changed(base, tmp_path_factory.mktemp("runs") / "user", "user")
+def found(ruled: Run) -> Result:
+    return ruled.load_result()
 
 
 @pytest.fixture(scope="module")
-def item_side(base: Run, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return changed(base, tmp_path_factory.mktemp("runs") / "item", "item")
+def served(found: Result) -> Factors:
+    """The user vectors that the rule is compiled into."""
+    return compile_rule(found.context(), found.own_rule(), "user-vectors").factors
+
+
+# -- forms ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        ("user-vectors", {}),
+        ("user-vectors", {"alpha": 0.25}),
+        ("dials", {}),
+        ("dials", {"ordered": True}),
+        ("dials", {"rest": True}),
+    ],
+    ids=str,
+)
+def test_a_form_stores_how_far_its_lists_agree_with_the_rule(
+    ruled: Run, found: Result, form: CompiledForm, options: dict[str, Any], tmp_path: Path
+) -> None:
+    made = written(ruled, tmp_path / "out", form, **options)
+    read, case, rule = load_export(tmp_path / "out"), found.context(), found.own_rule()
+    rule = rule.at(rule.trade_off * options.get("alpha", 1.0))
+    wanted, given = case.rank(rule)[0], read.rank(10, exclude=found.scenario.split.live().train)[0]
+    same = [set(a) == set(b) for a, b in zip(wanted.tolist(), given.tolist(), strict=True)]
+    in_order = (wanted == given).all(1)
+    assert made.agreement == Agreement(len(wanted), sum(same), int(in_order.sum()))
+    stored = json.loads((tmp_path / "out" / "export.json").read_text(encoding="utf-8"))
+    assert stored["agreement"] == {"users": 601, "same_items": sum(same), "same_order": int(in_order.sum())}
+    assert (stored["form"], stored["alpha"]) == (form, options.get("alpha", 1.0))
+    # 16 factors hold lists near those of the model; weights of categories hold nearly all of this rule's lists.
+    least = {"user-vectors": 0.9 if "alpha" in options else 0.4, "dials": 1.0 if "rest" in options else 0.95}[form]
+    assert np.mean(same) >= least
+    assert in_order.mean() > (0.7 if "ordered" in options else 0.3 if form == "user-vectors" else 0)
+    assert made.agreement.sentence().startswith(f"Of 601 lists, {sum(same):,} have the items of the rule's list")
+
+
+def test_boosts_hold_lists_of_exposure_goals_alone(trained_run: Callable[..., Run], ruled: Run, tmp_path: Path) -> None:
+    run = trained_run(3, 16)
+    assert diversify_within(run, BudgetConfig(goal="shown_often", budgets={"ndcg@10": 0.2})).is_changed
+    made, rule = written(run, tmp_path / "out", "boosts"), run.load_result().own_rule()
+    assert made.agreement is not None
+    assert made.agreement.same_items >= 0.99 * made.agreement.users
+    read = load_export(tmp_path / "out")
+    assert made.dim == made.base_dim + 1, "a column of boosts"
+    np.testing.assert_allclose(read.user[:, -1], read.user[0, -1])
+    np.testing.assert_allclose(read.item[:, -1] * read.user[0, -1], rule.lifts, rtol=1e-5)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="boosts are fixed when they are certified, so --alpha is 0 or 1"):
+        written(run, tmp_path / "half", "boosts", alpha=0.5)
+    with pytest.raises(InputError, match="boosts are for goals of exposure alone"):
+        written(ruled, tmp_path / "none", "boosts")
+
+
+def test_a_run_is_exported_as_its_rule_or_as_the_vectors_it_has(
+    base: Run, ruled: Run, tmp_path: Path, searched_run: Callable[..., Run]
+) -> None:
+    form, folder, made = export_run(ruled)
+    assert (form, folder) == ("rule", ruled.path / "export-rule")
+    assert isinstance(made, RuleFile)
+    assert RuleFile.read(folder).about["made_from"] == ruled.fingerprint()
+    shutil.rmtree(folder)
+    players = searched_run(3, 16, iterations=3, diversity="subtopic_coverage")
+    for run, vectors in ((base, base.factors()), (players, players.load_result().search.factors_)):  # type: ignore[union-attr]
+        made = written(run, tmp_path / run.path.parent.name)
+        assert (made.form, made.agreement) == ("vectors", None)
+        np.testing.assert_array_equal(load_export(tmp_path / run.path.parent.name).item, vectors.item)
+        for other in ("rule", "dials", "user-vectors", "boosts"):
+            with pytest.raises(InputError, match=f"--form {other} needs a rule, and no rule makes these lists"):
+                export_run(run, tmp_path / "none", other)
+    with pytest.raises(InputError, match="the rule of this result is in no vectors"):
+        written(ruled, tmp_path / "none", "vectors")
+    with pytest.raises(InputError, match="exported as rule, dials, user-vectors, boosts or vectors, not as 'scores'"):
+        written(ruled, tmp_path / "none", "scores")
+    assert not (tmp_path / "none").exists()
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("to", list(FORMATS))
-def test_every_format_gives_the_same_bits_back(user_side: Run, tmp_path: Path, to: str) -> None:
-    made = export_run(user_side, tmp_path / "out", to)
-    served, read = live_model(user_side), load_export(tmp_path / "out")
+def test_every_format_gives_the_same_bits_back(base: Run, tmp_path: Path, to: str) -> None:
+    made, served = written(base, tmp_path / "out", to=to), base.factors()
+    read = load_export(tmp_path / "out")
     np.testing.assert_array_equal(read.user, served.user)
     np.testing.assert_array_equal(read.item, served.item)
     assert read.user_ids.tolist() == served.user_ids.tolist()
@@ -75,7 +162,7 @@ def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run, sm
     run.save_factors(
         Factors.from_arrays(factors.user, factors.item, user_ids=factors.user_ids, item_ids=named, item_bias=bias)
     )
-    export_run(run, tmp_path / "out", to, part="test")
+    written(run, tmp_path / "out", to=to)
     read = load_export(tmp_path / "out")
     assert read.item_ids.tolist() == named
     wanted, found = (it.rank(10)[0] for it in (run.factors(), read))
@@ -83,32 +170,30 @@ def test_text_ids_and_a_bias_are_exported(tmp_path: Path, to: str, base: Run, sm
 
 
 @pytest.mark.slow
-def test_the_item_version_changes_only_if_items_move(base: Run, item_side: Run, tmp_path: Path) -> None:
-    plain = export_run(base, tmp_path / "plain", "npz")
-    moved = export_run(item_side, tmp_path / "moved", "npz")
-    assert plain.index_stays
-    assert not moved.index_stays
+def test_the_item_version_changes_only_if_items_move(
+    base: Run, searched_run: Callable[..., Run], tmp_path: Path
+) -> None:
+    plain = written(base, tmp_path / "plain")
+    moved = written(searched_run(3, 16, iterations=5, diversity="subtopic_coverage"), tmp_path / "moved")
+    assert plain.index_stays and not plain.items_moved
+    assert not moved.index_stays and moved.items_moved
     assert moved.base_item_version == plain.item_version
 
 
-def test_alpha_leads_from_the_model_to_the_run(base: Run, user_side: Run, tmp_path: Path) -> None:
-    export_run(user_side, tmp_path / "back", "npz", alpha=0)
+def test_alpha_leads_from_the_model_to_the_rule(base: Run, ruled: Run, tmp_path: Path) -> None:
+    back = written(ruled, tmp_path / "back", "user-vectors", alpha=0)
     np.testing.assert_array_equal(load_export(tmp_path / "back").user, base.factors().user)
-    scenario, found = user_side.scenario().live(), user_side.load_result()
-    half = scenario.rank(vectors_at(user_side, 0.5))[0]
-    wanted = lists_at(scenario, found.goal, found.trade_off / 2)
-    same = (np.sort(half, 1) == np.sort(wanted, 1)).all(1).mean()
-    assert same > 0.9  # solved again: a vector half as long gives other lists
+    assert (back.agreement, back.live and back.live.metric) == (None, None), "these are not vectors of the rule"
     with pytest.raises(InputError, match=r"alpha: 1\.5 is not a share from 0 to 1"):
-        vectors_at(user_side, 1.5)
+        written(ruled, tmp_path / "out", "user-vectors", alpha=1.5)
 
 
 def test_a_pair_of_two_exports_is_refused(base: Run, tmp_path: Path) -> None:
     other = Run(shutil.copytree(base.path, tmp_path / "other"))
     factors = base.factors()
     other.save_factors(replace(factors, item=factors.item * 2))
-    plain = export_run(base, tmp_path / "plain", "npz")
-    moved = export_run(other, tmp_path / "moved", "npz")
+    plain = written(base, tmp_path / "plain")
+    moved = written(other, tmp_path / "moved")
     users = NPZ.read(tmp_path / "plain" / plain.users, "user")
     with pytest.raises(InputError, match="belong with item vectors of version"):
         pair(users, NPZ.read(tmp_path / "moved" / moved.items, "item"))
@@ -116,16 +201,20 @@ def test_a_pair_of_two_exports_is_refused(base: Run, tmp_path: Path) -> None:
         NPZ.read(tmp_path / "plain" / plain.items, "user")
 
 
-def test_user_vectors_of_the_same_index_are_interchangeable(base: Run, user_side: Run, tmp_path: Path) -> None:
+def test_user_vectors_of_the_same_index_are_interchangeable(
+    base: Run, ruled: Run, served: Factors, tmp_path: Path
+) -> None:
     """A rollback needs no new index: users of the trained model belong with the same items."""
-    plain = export_run(base, tmp_path / "plain", "npz")
-    moved = export_run(user_side, tmp_path / "moved", "npz")
+    plain = written(base, tmp_path / "plain")
+    moved = written(ruled, tmp_path / "moved", "user-vectors")
+    np.testing.assert_array_equal(load_export(tmp_path / "moved").user, served.user)
+    assert moved.index_stays and moved.user_version != plain.user_version
     items = NPZ.read(tmp_path / "moved" / moved.items, "item")
     assert pair(NPZ.read(tmp_path / "plain" / plain.users, "user"), items).n_users == base.factors().n_users
 
 
-def test_modified_vectors_are_refused(user_side: Run, tmp_path: Path) -> None:
-    made = export_run(user_side, tmp_path / "out", "csv")
+def test_modified_vectors_are_refused(base: Run, tmp_path: Path) -> None:
+    made = written(base, tmp_path / "out", to="csv")
     file = tmp_path / "out" / made.users
     lines = file.read_text(encoding="utf-8").splitlines()
     lines[2] = lines[2].rpartition(",")[0] + ",0.125"
@@ -136,8 +225,8 @@ def test_modified_vectors_are_refused(user_side: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("to", list(FORMATS))
 @pytest.mark.parametrize("harm", ["gone", "cut short", "something else"])
-def test_a_damaged_file_is_reported_in_one_sentence(user_side: Run, tmp_path: Path, to: str, harm: str) -> None:
-    made = export_run(user_side, tmp_path / "out", to)
+def test_a_damaged_file_is_reported_in_one_sentence(base: Run, tmp_path: Path, to: str, harm: str) -> None:
+    made = written(base, tmp_path / "out", to=to)
     file = tmp_path / "out" / made.items
     whole = file.read_bytes()
     file.unlink()
@@ -148,10 +237,10 @@ def test_a_damaged_file_is_reported_in_one_sentence(user_side: Run, tmp_path: Pa
     assert "\n" not in str(told.value)
 
 
-def test_expected_lists_are_what_an_index_gives(user_side: Run, tmp_path: Path) -> None:
+def test_expected_lists_are_what_an_index_gives(ruled: Run, tmp_path: Path) -> None:
     import faiss
 
-    made = export_run(user_side, tmp_path / "out", "faiss")
+    made = written(ruled, tmp_path / "out", "user-vectors", "faiss")
     expected = json.loads((tmp_path / "out" / "expected.json").read_text(encoding="utf-8"))
     index = faiss.read_index(str(tmp_path / "out" / made.items))
     ids = json.loads((tmp_path / "out" / made.items).with_suffix(".json").read_text(encoding="utf-8"))["id_list"]
@@ -165,51 +254,55 @@ def test_expected_lists_are_what_an_index_gives(user_side: Run, tmp_path: Path) 
             assert item in given or score == pytest.approx(scores[-1], rel=1e-4)
 
 
-def test_existing_files_are_not_overwritten(user_side: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["rule", "user-vectors"])
+def test_existing_files_are_not_overwritten(ruled: Run, tmp_path: Path, form: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match="is not empty"):
-        export_run(user_side, tmp_path / "out")
+        export_run(ruled, tmp_path / "out", form)
+    assert [it.name for it in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_an_unknown_format_is_refused(base: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="exported to safetensors"):
-        export_run(user_side, tmp_path / "new", "hdf5")
+        written(base, tmp_path / "new", to="hdf5")
+    assert not (tmp_path / "new").exists()
 
 
-def test_an_export_that_fails_leaves_nothing_behind(
-    user_side: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_that_fails_leaves_nothing_behind(base: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FAISS is missing: once it is installed, the same command works."""
     import sys
 
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "faiss", None)
         with pytest.raises(MissingDependencyError, match=r"needs faiss, .*recprism\[export\]"):
-            export_run(user_side, tmp_path / "out", "faiss")
+            written(base, tmp_path / "out", to="faiss")
     assert list(tmp_path.iterdir()) == []
-    assert export_run(user_side, tmp_path / "out", "faiss").format == "faiss"
+    assert written(base, tmp_path / "out", to="faiss").format == "faiss"
 
 
 # -- the sphere -------------------------------------------------------------------------------------------------------
 
 
-def test_vectors_for_inner_product_are_refused_for_cosine(user_side: Run, tmp_path: Path) -> None:
+def test_vectors_for_inner_product_are_refused_for_cosine(base: Run, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="item vectors are not of length 1"):
-        export_run(user_side, tmp_path / "out", metric="cosine")
+        written(base, tmp_path / "out", metric="cosine")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("side", ["user", pytest.param("item", marks=pytest.mark.slow)])
-def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run, side: str) -> None:
+def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run, side: Literal["user", "item"]) -> None:
     factors = base.factors().on_sphere()
     scenario = Scenario(factors, base.split(), base.subtopics(), "test")
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3}, into=f"{side}-vectors", trade_offs=(0.1,))
-    assert kept.compiled is not None
-    after = kept.factors
+    lists = scenario.rank(rule_at(scenario, "subtopic_coverage", 0.1))[0]
+    compiled = lists_to_vectors(factors, lists, side, exclude=scenario.seen, order=side == "user")
+    after = compiled.applied_to(factors)
     np.testing.assert_allclose(np.linalg.norm(after.item, axis=1), 1, atol=1e-5)
     unit = after.item / np.linalg.norm(after.item, axis=1, keepdims=True)
     by_cosine = Factors.from_arrays(after.user, unit).rank(10, exclude=scenario.seen)[0]
     same = by_cosine == after.rank(10, exclude=scenario.seen)[0]
     assert same.mean() > 0.999, "apart from items whose scores are equal but for rounding"
-    assert kept.compiled.kept.mean() > (0.999 if side == "user" else 0.8)
+    assert compiled.kept.mean() > (0.999 if side == "user" else 0.8)
 
 
 def test_players_stay_on_the_sphere(base: Run) -> None:
@@ -224,7 +317,7 @@ def test_a_run_on_the_sphere_is_exported_for_cosine(base: Run, tmp_path: Path) -
     shutil.copytree(base.path, tmp_path / "run")
     run = Run.open(tmp_path / "run")
     run.save_factors(base.factors().on_sphere())
-    assert export_run(run, tmp_path / "out", "parquet").metric == "cosine"
+    assert written(run, tmp_path / "out", to="parquet").metric == "cosine"
     assert pl.read_parquet(next((tmp_path / "out").glob("items-*.parquet"))).columns == ["item_id", "vector"]
 
 
@@ -257,10 +350,12 @@ def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
-def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(user_side: Run, tmp_path: Path, kind: str) -> None:
-    served, seen = live_model(user_side), user_side.split().live().train
+def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(
+    ruled: Run, served: Factors, tmp_path: Path, kind: str
+) -> None:
+    seen = ruled.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", kind)
-    made = export_run(user_side, tmp_path / "out", for_index=tmp_path / "codes.faiss")
+    made = written(ruled, tmp_path / "out", "user-vectors", for_index=tmp_path / "codes.faiss")
     assert made.index_stays
     wanted, held = served.rank(10, exclude=seen)[0], load_export(tmp_path / "out")
     lost = [1 - share_kept(wanted, searched(tmp_path / "codes.faiss", it.user, seen)) for it in (served, held)]
@@ -268,10 +363,10 @@ def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(user_side: 
     assert lost[1] < lost[0] / 5  # with 16 factors rounded vectors cannot hold some lists
 
 
-def test_a_larger_margin_holds_the_same_lists_and_survives_int8(user_side: Run, tmp_path: Path) -> None:
-    served, seen = live_model(user_side), user_side.split().live().train
+def test_a_larger_margin_holds_the_same_lists_and_survives_int8(ruled: Run, served: Factors, tmp_path: Path) -> None:
+    seen = ruled.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", "int8")
-    made = export_run(user_side, tmp_path / "out", margin=0.05)
+    made = written(ruled, tmp_path / "out", "user-vectors", margin=0.05)
     held = load_export(tmp_path / "out")
     assert made.margin == 0.05
     wanted = served.rank(10, exclude=seen)[0]
@@ -280,20 +375,20 @@ def test_a_larger_margin_holds_the_same_lists_and_survives_int8(user_side: Run, 
     assert lost[1] < lost[0] / 4
 
 
-def test_an_index_of_other_items_is_refused(user_side: Run, tmp_path: Path) -> None:
-    items = user_side.served_factors().item
+def test_an_index_of_other_items_is_refused(base: Run, tmp_path: Path) -> None:
+    items = base.factors().item
     for name, vectors, says in (
         ("fewer", items[:-1], r"decoded vectors have shape \(\d+, 16\)"),
         ("order", items[::-1], "in one order"),
     ):
         rounding_index(np.ascontiguousarray(vectors), tmp_path / name, "int8")
         with pytest.raises(InputError, match=says):
-            export_run(user_side, tmp_path / "out", for_index=tmp_path / name)
+            written(base, tmp_path / "out", for_index=tmp_path / name)
     (tmp_path / "text").write_text("no index")
     with pytest.raises(InputError, match="not an index"):
-        export_run(user_side, tmp_path / "out", for_index=tmp_path / "text")
+        written(base, tmp_path / "out", for_index=tmp_path / "text")
     with pytest.raises(InputError, match="no such file"):
-        export_run(user_side, tmp_path / "out", for_index=tmp_path / "nothing")
+        written(base, tmp_path / "out", for_index=tmp_path / "nothing")
     assert not (tmp_path / "out").exists()
 
 
