@@ -3,11 +3,13 @@
 python tools/bits.py record bits.json
 python tools/bits.py compare bits.json [--names names.json]
 
-Everything goes through the command line, so that modules, classes and functions may change their names and places. The
-figures of every ``--json`` answer, the tensors and tables of the run directories and the numbers on the report's page
-are kept: numbers and words as they are, arrays as hashes of their bits. ``names.json`` maps old names to new ones, for
-keys of JSON, metrics and file names that were renamed: {"sc": "subtopic_coverage"}. The exit code of
-``compare`` is 1 if anything differs. Run both on the same machine with the same packages.
+Commands go through the command line, so that modules, classes and functions may change their names and places. Requests
+need names of Python and HTTP: only bits_requests.py knows them. The figures of every ``--json`` answer, the answers to
+requests, the tensors and tables of run directories and exports, and the numbers on the report's page are kept: numbers
+and words as they are, arrays as hashes of their bits. A file is kept after each step that changed it. ``names.json``
+maps old names to new ones, for keys of JSON, metrics and file names that were renamed: {"sc": "subtopic_coverage"}.
+The exit code of ``compare`` is 1 if anything differs. Run both on the same machine with the same packages. Set
+PYTHONPATH to the ``src`` of the tree to be recorded; the tool prints which tree it is.
 """
 
 from __future__ import annotations
@@ -15,20 +17,27 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from bits_inputs import write_inputs
+from bits_requests import TREE, request_time, service
 from safetensors.numpy import load_file
 
 FAST = ["--set", "epochs=5", "--set", "dim=16"]
+SEARCH = ["search", "gcn", "--set", "iterations=5", "-m", "ndcg@10,subtopic_coverage@10,ilad@10"]
 # Name of the step, words of the command. A command that is renamed is changed here, and its step keeps its name.
-STEPS: dict[str, list[str]] = {
+COMMANDS: dict[str, list[str]] = {
     "train": ["train", "-o", "films", *FAST, "--json"],
     "train lightgcn": ["train", "-o", "gcn", "--model", "lightgcn", *FAST, "--json"],
     "evaluate": ["evaluate", "films", "--json"],
@@ -41,6 +50,7 @@ STEPS: dict[str, list[str]] = {
     "recommend live": ["recommend", "films", "--live", "-o", "live.parquet", "--json"],
     "report": ["report", "films", "--draws", "49", "--json"],
     "export": ["export", "films", "--to", "npz", "-o", "vectors", "--json"],
+    "export rule": ["export", "films", "--rule", "-o", "rule", "--json"],
     "item side": [
         "diversify",
         "films",
@@ -56,10 +66,33 @@ STEPS: dict[str, list[str]] = {
     ],
     "players": ["search", "gcn", "--set", "iterations=10", "--json"],
     "erase": ["erase", "gcn", "--draws", "19", "--json"],
+    "erase user": ["erase", "gcn", "--user", "1", "--json"],
     "frontier": ["frontier", "gcn", "--goal", "subtopic_coverage", "--rivals", "mmr,xquad", "--json"],
+    "search shared": [*SEARCH, "--preset", "shared", "--accuracy", "ndcg", "--name", "shared", "--json"],
+    "search ucb": [*SEARCH, "--preset", "shared", "--set", "policy=ucb", "--name", "ucb", "--json"],
+    "search random": [*SEARCH, "--preset", "shared", "--set", "policy=random", "--name", "random", "--json"],
+    "search gradient": [
+        *SEARCH,
+        "--preset",
+        "shared",
+        "--goal",
+        "ilad",
+        "--set",
+        "policy=gradient",
+        "--name",
+        "gradient",
+        "--json",
+    ],
+    "search paper": [*SEARCH, "--preset", "paper", "--accuracy", "recall", "--name", "paper", "--json"],
+    # All rows of the paper: epsilon-greedy, random and gradient, with the preset "paper".
+    "reproduce": ["reproduce", "--dataset", "ml-1m", "--data-root", "data", "-o", "tables", "--json"],
+    "features of reviews": ["features", "reviews.json", "-o", "reviewed", "--max-share", "0.9", "--json"],
+    "features of tuples": ["features", "--tuples", "tuples.csv", "-o", "told", "--clusters", "3", "--json"],
+    "features of attributes": ["features", "--attributes", "attributes.csv", "-o", "described", "--json"],
 }
 CHANGING = re.compile(
-    r"second|time|date|path|folder|version|fingerprint|made_from|^run$|sentence|^this report$|^what happened$",
+    r"(?<![a-z])(?:(?:milli)?seconds?|time|timestamp|date|path|folder|version|fingerprint|made_from|sentences?)(?![a-z])"
+    r"|^run$|^this report$|^what happened$",
     re.IGNORECASE,
 )
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
@@ -73,11 +106,12 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--names", type=Path, help="JSON: old name -> new name")
     asked = parser.parse_args()
+    print(f"the tree is {TREE}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         found = gather(Path(folder))
     if asked.what == "record":
         asked.file.write_text(json.dumps(found, indent=0, sort_keys=True), encoding="utf-8")
-        print(f"{len(found):,} values -> {asked.file}")
+        print(f"{len(found):,} values in {cpu_seconds():.0f} CPU seconds -> {asked.file}")
         return 0
     names = json.loads(asked.names.read_text(encoding="utf-8")) if asked.names else {}
     return compare(renamed(json.loads(asked.file.read_text(encoding="utf-8")), names), found)
@@ -86,22 +120,30 @@ def main() -> int:
 def gather(folder: Path) -> Bits:
     """Run every step in ``folder`` and read what it says and writes."""
     found: Bits = {}
-    for name, words in STEPS.items():
+    files = Files(folder)
+    write_inputs(folder)
+    for name, step in STEPS.items():
         print(name, file=sys.stderr, flush=True)
-        command = [sys.executable, "-m", "recprism", *words]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{name}: {done.stderr}")
-        found.update(flat(json.loads(done.stdout), f"{name}: "))
-        files = sorted(path for path in folder.rglob("*") if path.suffix in READERS)
-        for path in files:
-            for key, value in READERS[path.suffix](path).items():
-                found[f"{path.relative_to(folder).as_posix()} after {name}: {key}"] = value
+        said = step(folder) if callable(step) else run(name, step, folder)
+        found.update(flat(said, f"{name}: "))
+        found.update((f"{file} after {name}: {key}", value) for file, key, value in files.changed())
     return found
+
+
+def run(name: str, words: list[str], folder: Path) -> Any:
+    """Run a command, and return its JSON."""
+    command = [sys.executable, "-m", "recprism", *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr}")
+    return json.loads(done.stdout)
 
 
 def flat(value: Any, at: str) -> Bits:
     """Nested JSON as one level; what changes from run to run is left out."""
+    if value in ({}, []):
+        return {at: value}
     if isinstance(value, dict):
         parts = [flat(own, f"{at}/{key}") for key, own in value.items() if not CHANGING.search(key)]
     elif isinstance(value, list):
@@ -111,13 +153,42 @@ def flat(value: Any, at: str) -> Bits:
     return {key: own for part in parts for key, own in part.items()}
 
 
+class Files:
+    """The files below a folder that have figures; what is known of a file is not told again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.known: dict[Path, tuple[tuple[int, int], Bits]] = {}
+
+    def changed(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield the file, the key and the value of whatever is new or different since the last call."""
+        for path in sorted(path for path in self.folder.rglob("*") if path.suffix in READERS):
+            state = (path.stat().st_mtime_ns, path.stat().st_size)
+            before, values = self.known.get(path, (None, {}))
+            if state == before:
+                continue
+            now = READERS[path.suffix](path)
+            self.known[path] = (state, now)
+            name = path.relative_to(self.folder).as_posix()
+            yield from ((name, key, value) for key, value in now.items() if values.get(key) != value)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
 def of_tensors(path: Path) -> Bits:
-    return {name: hashlib.sha256(array.tobytes()).hexdigest()[:16] for name, array in load_file(path).items()}
+    return {name: digest(array.tobytes()) for name, array in load_file(path).items()}
+
+
+def of_arrays(path: Path) -> Bits:
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: digest(stored[name].tobytes()) for name in stored.files if not CHANGING.search(name)}
 
 
 def of_table(path: Path) -> Bits:
     table = pl.read_parquet(path)
-    return {name: hashlib.sha256(repr(table[name].to_list()).encode()).hexdigest()[:16] for name in table.columns}
+    return {name: digest(repr(table[name].to_list()).encode()) for name in table.columns}
 
 
 def of_page(path: Path) -> Bits:
@@ -125,10 +196,10 @@ def of_page(path: Path) -> Bits:
     reader = _Text()
     reader.feed(path.read_text(encoding="utf-8").partition(">This report")[0])
     text = DATE.sub("", " ".join(reader.found))
-    return {"numbers": hashlib.sha256(" ".join(NUMBER.findall(text)).encode()).hexdigest()[:16]}
+    return {"numbers": digest(" ".join(NUMBER.findall(text)).encode())}
 
 
-READERS = {".safetensors": of_tensors, ".parquet": of_table, ".html": of_page}
+READERS = {".safetensors": of_tensors, ".npz": of_arrays, ".parquet": of_table, ".html": of_page}
 
 
 class _Text(HTMLParser):
@@ -148,6 +219,14 @@ class _Text(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._hidden:
             self.found.append(data)
+
+
+STEPS: dict[str, list[str] | Callable[[Path], Any]] = {**COMMANDS, "request time": request_time, "service": service}
+
+
+def cpu_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def renamed(bits: Bits, names: dict[str, str]) -> Bits:

@@ -127,6 +127,8 @@ def test_the_paper_preset() -> None:
     assert (paper.batch_size, paper.negatives, paper.fixed_negatives) == (10_240, 3, True)
     assert (paper.start, paper.epochs, paper.patience) == ("xavier", 5, None)
     assert BPRMF.preset("paper", epochs=6).epochs == 6
+    graph = LightGCN.preset("paper")
+    assert (graph.layers, graph.dim, graph.learning_rate, graph.negatives, graph.loss) == (3, 50, 0.005, 3, "sum")
 
 
 @pytest.mark.parametrize(
