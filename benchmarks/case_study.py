@@ -25,7 +25,6 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
-from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
@@ -237,7 +236,7 @@ def explained(
     moved = np.abs(delta).mean(0)
     agreement = [float(spearmanr(moved, np.abs(item_change(other)).mean(0)).statistic) for other in others]
     asked = Question(f"{goal}@10", "raw", draws=DRAWS)
-    controls = run_checks(Diversified.of_search(model), split, subtopics, asked).controls
+    controls = run_checks(model, split, subtopics, asked).controls
     return {
         "verdict": Verdict.of(controls).to_dict(),
         "top": [{"feature": names[at], "mean_change": float(moved[at])} for at in np.argsort(-moved)[:TOP]],

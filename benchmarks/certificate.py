@@ -235,7 +235,7 @@ def cell(about: tuple[str, str, int, int]) -> float:
 
 def power(run: str, users: list[int], draws: int) -> list[Claim]:
     """How often points of a real path are certified: with the lists, without them, and by the t test."""
-    scenario = Run.open.scenario((run), "validation")
+    scenario = Run.open(run).scenario("validation")
     base = scenario.judge(scenario.base_lists, (NDCG,))[NDCG]
     made_claims, generator = [], np.random.default_rng(0)
     for trade_off, budget in POINTS:

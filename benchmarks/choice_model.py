@@ -52,7 +52,7 @@ def main() -> None:
     chosen = options.parse_args()
     claims, details = [], {}
     for path in chosen.runs:
-        rows = measured(Run.open.scenario((path), "validation"), chosen.draws)
+        rows = measured(Run.open(path).scenario("validation"), chosen.draws)
         claims += [Claim(f"{path.name}: explained, {name}", rows[name]["explained"], *BARS[name]) for name in BARS]
         gain = rows["calibrated"]["explained"] - rows["calibrated"]["no_history"]
         claims.append(Claim(f"{path.name}: explained more with history, calibrated", gain, 0.2, "higher"))

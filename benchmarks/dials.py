@@ -117,7 +117,10 @@ def holds(name: str, scenario: Scenario, goal: str, trade_off: float, *, budget:
 def with_rest(name: str, run: Run, scenario: Scenario, trade_off: float) -> list[Claim]:
     claims: list[Claim] = []
     clusters = [find_concepts(run, [f"clusters={n}"], scenario) for n in (20, 100)]
-    for goal, concepts, ordered in (("sc", scenario.concepts, True), *(("ilad", it, False) for it in clusters)):
+    for goal, concepts, ordered in (
+        ("sc", Concepts.from_subtopics(scenario.subtopics), True),
+        *(("ilad", it, False) for it in clusters),
+    ):
         lists, base = lists_of(scenario, goal, trade_off), scenario.factors
         options: dict[str, Any] = {"base_lists": scenario.base_lists, "exclude": scenario.hidden, "demote": True}
         dials = lists_to_dials(base, lists, concepts, ordered=ordered, rest=True, **options)

@@ -42,7 +42,7 @@ from harness import Claim, parser, report
 from recprism import BPRMF, Scenario
 from recprism.budget.path import rule_at
 from recprism.data import load_dataset
-from recprism.deploy import RuleFile, collect_rule
+from recprism.forms import RuleFile, collect_rule
 from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.serving import ServedRule
 

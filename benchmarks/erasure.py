@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import Split, load_dataset
-from recprism.explain.factors._held_out import divided_users, learned_promotion, refitted
+from recprism.explain.factors._held_out import divided_users, learned_promotion
 from recprism.explain.factors.change import Change
 from recprism.explain.factors.controls import run_controls
 from recprism.explain.factors.erasure import BY, WHICH, erase
@@ -62,7 +61,8 @@ def main() -> None:
         objective = f"{settings['diversity']}@10"
         metrics = tuple(dict.fromkeys((objective, *METRICS)))
         judge = Evaluator.on(split, "test", base, data.subtopics, metrics, judged)
-        change = refitted(Diversified(base, objective, "item-vectors", search=model), split, data.subtopics, seen)
+        model.fit(base.of_users(seen), split.of_users(seen), data.subtopics)
+        change = Change.of(base, model.delta_)  # for all users
         if shuffled:
             change = change.replaced(
                 item=np.random.default_rng(0).permuted(change.sides["item"].ravel()).reshape(-1, base.dim)

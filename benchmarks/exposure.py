@@ -88,7 +88,7 @@ def main() -> None:
 
 def compare_goals(path: str, losses: list[float], goals: list[str]) -> list[Claim]:
     """Return the rows of one run."""
-    scenario = Run.open.scenario((path), "validation")
+    scenario = Run.open(path).scenario("validation")
     base = figures(scenario, scenario.base_lists)
     claims = [claim(f"{Path(path).name}: base lists", 0.0, base, base["ndcg@10"])]
     methods = {goal: (partial(lists_at, scenario, goal), steps_towards(goal)) for goal in goals}

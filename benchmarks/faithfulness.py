@@ -374,7 +374,7 @@ def main() -> None:
     claims: list[Claim] = []
     details: dict[str, Any] = {}
     for path in given.runs:
-        scenario = Run.open.scenario((path), "validation")
+        scenario = Run.open(path).scenario("validation")
         details[path.name] = {name: measured(scenario, name, given.users, given.iterations) for name in given.methods}
         claims += claims_of(path.name, details[path.name])
         if not given.json:

@@ -19,7 +19,7 @@ def catalogue_of(users: int, items: int, dim: int = DIM) -> Catalogue:
 
 
 def rule_of(made: Catalogue) -> RuleFile:
-    """A rule for more categories, with item vectors: what ``recprism export RUN --rule`` writes."""
+    """A rule for more categories, with item vectors: what ``recprism export RUN`` writes."""
     subtopics = made.subtopics()
     rows = subtopics.items
     return RuleFile(

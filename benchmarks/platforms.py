@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
-from recprism.budget.diversified import serve
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
+from recprism.forms import compile_rule
 from recprism.models import BPRMF, Factors, LightGCN
 
 METRICS = ("ndcg@10", "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad@10", "catalogue_coverage@10")
@@ -80,10 +81,10 @@ def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
     scenario = Scenario(factors, split, subtopics, "test")
     found = served(factors, split, subtopics)
     for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
-        baked = serve(scenario, goal, 0.2).compiled
-        lists = scenario.rank(baked.applied_to(scenario.factors))[0]
+        compiled = compile_rule(scenario, rule_at(scenario, goal, 0.2), "user-vectors").factors
+        lists = scenario.rank(compiled)[0]
         found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(scenario, lists)}
-        found[f"optimal for {goal}: vectors"] = baked.perturbation.applied_to(factors).user
+        found[f"optimal for {goal}: vectors"] = compiled.user
     for side in ("item", "user"):
         model = CMB(diversity="subtopic_coverage", side=side, iterations=20, device="cpu").fit(
             factors, split, subtopics

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
-from recprism.budget.within import within_budget
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.data import Dataset
 from recprism.models import BPRMF
 from recprism.runs.config import DataConfig
@@ -51,13 +51,13 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     rows = []
     for budget in budgets:
         kept = within_budget(scenario, goal, {COST: budget})
-        if not kept.is_changed:
+        if kept.rule is None:
             continue
         assert kept.certificate.part == "validation"
-        now = scenario.judge(scenario.rank(kept.model)[0], names)
+        now = scenario.judge(scenario.rank(kept.rule)[0], names)
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]
-        facts = {"seed": seed, "budget": budget, "trade_off": kept.trade_off}
+        facts = {"seed": seed, "budget": budget, "trade_off": kept.rule.trade_off}
         rows.append({**facts, "expected": promised["loss"], "lost": -change[COST], "gained": change[names[1]]})
     return rows
 

@@ -1,12 +1,12 @@
 """After the base model was retrained: what a refit brings, and what lists it changes.
 
-    python benchmarks/retrain.py --data-root DIR [--retrained seed data] [--sides user item] [--models DIR] [--json]
+    python benchmarks/retrain.py --data-root DIR [--retrained seed data] [--models DIR] [--json]
 
 Two retrainings of BPRMF (50 factors) on MovieLens-1M, test part. "seed": the same data, another seed. "data": the old
 model knows the first nine tenths of all interactions by time, the new one all of them, so that users and items are new
 and items were seen since. A first fit walks the path within the budget; a refit follows the old run (recprism refit NEW
---like OLD), on the user side also with a bound on churn. Changes in per cent of the new base lists. On two cores it
-takes up to twelve minutes, five of them training.
+--like OLD), also with a bound on churn. Changes in per cent of the new base lists. On two cores it takes up to ten
+minutes, five of them training.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.budget.within import within_budget
 from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.within import within_budget
 from recprism.data import Dataset, Incidence, Split, load_dataset
 from recprism.deploy.refit import PreviousDeployment, refit
 from recprism.deploy.stability import churn
 from recprism.models import BPRMF, Factors
 
 GOAL, COST = "subtopic_coverage", "ndcg@10"
-BOUNDS = {"user": (0.2, 0.1), "item": ()}
-"""On churn. The item side can be bounded as well, in minutes: each attempt is a bake of all users' wishes."""
+BOUNDS = (0.2, 0.1)  # on churn
 EARLY = 0.9
 RETRAINED = {"seed": (False, 0, 1), "data": (True, 0, 0)}
 """Name -> (the old model knows only early interactions, its seed, the new one's)."""
@@ -95,38 +94,36 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
         yield World(name, made[early, old_seed], made[False, new_seed])
 
 
-def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
-    about = {"retrained": world.name, "side": side}
+def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
     budgets = {COST: budget}
-    old = within_budget(world.old, GOAL, budgets, into=f"{side}-vectors", certify_on="test")
-    assert old.compiled is not None
-    served = old.perturbation.applied_to(world.old.factors)
-    before = PreviousDeployment(world.old.factors, served, world.old.seen)
+    old = within_budget(world.old, GOAL, budgets, certify_on="test").rule
+    assert old is not None
+    before = PreviousDeployment(
+        world.old.factors, old, world.old.seen, lambda it, k, users: world.old.rank(it, k, users=users)[0]
+    )
     had = before.lists(world.new)
 
     def row(way: str, lists: Lists, **more: Any) -> dict[str, Any]:
-        return {**about, "way": way, **world.effect(lists), "churn": churn(had, lists), **more}
+        return {"retrained": world.name, "way": way, **world.effect(lists), "churn": churn(had, lists), **more}
 
     start = time.perf_counter()
-    first = within_budget(world.new, GOAL, budgets, into=f"{side}-vectors", certify_on="test")
+    first = within_budget(world.new, GOAL, budgets, certify_on="test").rule
+    assert first is not None
     seconds = time.perf_counter() - start
-    lists = first.perturbation.applied_to(world.new.factors).rank(10, exclude=world.new.seen)[0]
+    lists = world.new.rank(first)[0]
     yield row("first fit", lists, seconds=seconds, trade_off=first.trade_off, old_trade_off=old.trade_off)
-    for bound in (None, *BOUNDS[side]):
+    for bound in (None, *BOUNDS):
         start = time.perf_counter()
-        found = refit(
-            world.new, before, GOAL, budgets, trade_off=old.trade_off, side=side, max_churn=bound, certify_on="test"
-        )
-        seconds = time.perf_counter() - start
-        vectors = found.kept.factors
-        lists, _ = vectors.rank(10, exclude=world.new.seen)
+        found = refit(world.new, before, GOAL, budgets, trade_off=old.trade_off, max_churn=bound, certify_on="test")
+        seconds, rule = time.perf_counter() - start, found.kept.rule
+        lists = found.scenario.base_lists if rule is None else found.scenario.rank(rule)[0]
         turned, _ = found.aligned.factors.rank(10, exclude=world.new.seen)
         yield row(
             "refit" if bound is None else f"refit, churn at most {bound:g}",
             lists,
             seconds=seconds,
-            trade_off=found.kept.trade_off,
-            certified=found.kept.compiled is not None,
+            trade_off=0.0 if rule is None else rule.trade_off,
+            certified=rule is not None,
             retraining=found.churn.retraining,
             unavoidable=found.churn.unavoidable,
             unlike=(found.aligned.unlike_before, found.aligned.unlike),
@@ -135,10 +132,10 @@ def rows(world: World, side: Any, budget: float) -> Iterator[dict[str, Any]]:
 
 
 def claims(found: list[dict[str, Any]]) -> Iterator[Claim]:
-    firsts = {(row["retrained"], row["side"]): row for row in found if row["way"] == "first fit"}
+    firsts = {row["retrained"]: row for row in found if row["way"] == "first fit"}
     for row in found:
-        first = firsts[row["retrained"], row["side"]]
-        where = f"{row['retrained']}, {row['side']} side, {row['way']}"
+        first = firsts[row["retrained"]]
+        where = f"{row['retrained']}, {row['way']}"
         said = f"SC {row['subtopic_coverage']:+.1f} %, NDCG {row['ndcg']:+.1f} %, churn {row['churn']:.3f}"
         if row is not first:
             yield Claim(
@@ -160,14 +157,12 @@ def main() -> None:
     options.add_argument("--models", type=Path, help="a folder where trained models are kept between runs")
     options.add_argument("--retrained", nargs="+", choices=tuple(RETRAINED), default=list(RETRAINED))
     options.add_argument("--budget", type=float, default=0.05)
-    options.add_argument("--sides", nargs="+", choices=("user", "item"), default=["user", "item"])
     words = options.parse_args()
     found = []
     for world in worlds(words.retrained, words.data_root, words.models):
-        for side in words.sides:
-            for row in rows(world, side, words.budget):
-                found.append(row)
-                print(json.dumps(row), file=sys.stderr, flush=True)  # it takes a while
+        for row in rows(world, words.budget):
+            found.append(row)
+            print(json.dumps(row), file=sys.stderr, flush=True)  # it takes a while
     report(list(claims(found)), as_json=words.json, details=found)
 
 

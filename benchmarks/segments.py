@@ -152,7 +152,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=5, help="of shared credit (5)")
     options.add_argument("--segments", nargs="+", choices=SEGMENTS, default=SEGMENTS, help="which segments (3 9 all)")
     given = options.parse_args()
-    world = World.of(Run.open.scenario((given.run), "validation"))
+    world = World.of(Run.open(given.run).scenario("validation"))
     rule, dials = curves(world)
     table, claims, named = [HEADER], [], {}
     segments = segments_of(world.scenario)

@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from harness import Claim, parser, report
-from recprism.forms.rule_file import RuleFile
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
+from recprism.forms.rule_file import RuleFile
 
 N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 2_000
 WATCH = """

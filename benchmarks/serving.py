@@ -228,7 +228,7 @@ STARTED = time.perf_counter()
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--run", default="runs/ml1m", help="a run of ML-1M, diversified on the user side")
+    options.add_argument("--run", default="runs/ml1m", help="a run of ML-1M, diversified within a budget")
     options.add_argument("--items", type=int, default=1_000_000)
     options.add_argument("--users", type=int, default=300, help="of the made catalogue")
     asked = options.parse_args()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from recprism.data import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.dials.solve import lists_to_vectors, widen_margins
+from recprism.forms import compile_rule
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
@@ -64,8 +65,10 @@ class World:
 
 def movielens(path: str) -> World:
     run = Run.open(path)
+    found = run.load_result()
     context = Context.from_split(run.split(), "test", subtopics=run.subtopics())
-    return World("ML-1M", run.factors(), run.served_factors(), context, run.split().seen_before("test"))
+    served = compile_rule(found.scenario, found.own_rule(), "user-vectors").factors
+    return World("ML-1M", run.factors(), served, context, found.scenario.seen)
 
 
 def million(n_items: int, n_users: int, seed: int = 0) -> World:

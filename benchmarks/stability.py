@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.budget.diversified import serve
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence, Split, load_dataset
 from recprism.deploy.stability import Stability, churn, stability_of
+from recprism.forms import compile_dials
 from recprism.runs import Run
 from retrain import trained
 
@@ -73,8 +74,9 @@ def main() -> None:
     for name, before, now in (("another seed", present, again), ("new interactions", earlier, present)):
         base = churn(before.base_lists, now.base_lists)
         for trade_off in asked.trade_offs:
-            old, new = (serve(it, GOAL, trade_off, "dials") for it in (before, now))
-            found = stability_of(before, (old.rule, old.dials), now, (new.rule, new.dials))
+            rules = tuple(rule_at(it, GOAL, trade_off) for it in (before, now))
+            dials = tuple(compile_dials(it, rule) for it, rule in zip((before, now), rules, strict=True))
+            found = stability_of(before, (rules[0], dials[0]), now, (rules[1], dials[1]))
             claims += claims_of(name, trade_off, base, found)
     report(claims, as_json=asked.json)
 
