@@ -21,7 +21,7 @@ def request_time(folder: Path) -> Any:
     rule = serving.load(folder / "rule", prices=PRICES)
     asked = requests(folder)
     answers = {name: rule.rerank(**request).to_dict() for name, request in asked.items()}
-    options: list[dict[str, Any]] = [{}, {"k": 5, "price": 0.2, "history": asked["0 history"]["history"]}]
+    options: list[dict[str, Any]] = [{"history": []}, {"k": 5, "price": 0.2, "history": asked["0 history"]["history"]}]
     ranked = {
         f"{name} {number}": rule.rank(vector, **more).to_dict()
         for name, vector in vectors().items()
@@ -37,7 +37,7 @@ def service(folder: Path) -> Any:
     asked = requests(folder)
     plain = {name: asked[name] for name in asked if name.endswith(("plain", "history", "constraints"))}
     bodies = [("/rerank", name, body) for name, body in asked.items()]
-    bodies += [("/rank", name, {"user_vector": vector}) for name, vector in vectors().items()]
+    bodies += [("/rank", name, {"user_vector": vector, "history": []}) for name, vector in vectors().items()]
     bodies += [("/explain", name, body) for name, body in plain.items()]
     bodies += [("/steer", name, {**body, "dials": {"Comedy": 0.5}}) for name, body in plain.items()]
     bodies += [("/rerank", "wrong", {"candidates": ["a"]})]
