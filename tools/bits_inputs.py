@@ -79,7 +79,7 @@ def requests(folder: Path) -> dict[str, dict[str, Any]]:
     for user in range(3):
         generator = np.random.default_rng(user)
         order = [items[at] for at in generator.permutation(len(items)).tolist()]
-        asked = {"candidates": order[:150], "scores": generator.random(150).tolist(), "user": user}
+        asked = {"candidates": order[:150], "scores": generator.random(150).tolist(), "history": [], "user": user}
         limits = {
             "banned": order[:2],
             "pinned": {"2": order[5]},
