@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from recprism.budget.diversified import Into
 from recprism.data import load_dataset
 from recprism.data.incidence import Incidence
 from recprism.runs.config import BudgetConfig, RunConfig
@@ -20,15 +19,15 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 from recprism.studio import create_app
 
-FORMS: tuple[Into, ...] = ("rule", "dials", "lifts", "user-vectors")
-GOALS = {"lifts": "gini"}
+RULES = {"rule": "sc", "lifts": "gini"}
+"""Run -> the goal of its rule."""
 
 
 @pytest.fixture(scope="session")
 def shelf(
     trained_run: Callable[..., Run], searched_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A folder of runs: plain, changed (by players), in every form of a rule, unlabelled, empty, broken (cut short)."""
+    """A folder of runs: plain, changed (by players), rule, lifts, unlabelled, empty, broken (cut short)."""
     root = tmp_path_factory.mktemp("shelf")
     data = load_dataset("ml-latest-small")
     split = data.split(seed=0)
@@ -36,9 +35,9 @@ def shelf(
     plain.event("trained", model="bprmf")
     changed = searched_run(iterations=10).path.rename(root / "changed")
     (changed / "report.html").write_text("<script>alert(1)</script></html>", encoding="utf-8")
-    for into in FORMS:
-        run = Run(shutil.copytree(root / "plain", root / into))
-        diversify_within(run, BudgetConfig(goal=GOALS.get(into, "sc"), budgets={"ndcg@10": 0.3}, into=into))
+    for name, goal in RULES.items():
+        run = Run(shutil.copytree(root / "plain", root / name))
+        diversify_within(run, BudgetConfig(goal=goal, budgets={"ndcg@10": 0.3}))
     unlabelled = Run.create(root / "unlabelled", RunConfig())
     unlabelled.save_data(data, replace(split.refit(), test=Incidence.empty(split.test.shape)))
     unlabelled.save_factors(plain.factors())
@@ -67,8 +66,8 @@ def wait() -> Callable[[TestClient, str], dict[str, object]]:
 
 @pytest.fixture(scope="session")
 def client(shelf: Path) -> Iterator[TestClient]:
-    names = ("plain", "changed", *FORMS, "unlabelled", "empty", "broken")
+    names = ("plain", "changed", *RULES, "unlabelled", "empty", "broken")
     with TestClient(create_app([shelf / name for name in names]), base_url="http://127.0.0.1") as made:
-        for name in ("plain", "changed", *FORMS, "unlabelled", "broken"):
+        for name in ("plain", "changed", *RULES, "unlabelled", "broken"):
             wait_until_ready(made, name)
         yield made

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 from fastapi.testclient import TestClient
 
-from recprism.deploy import RuleFile, monitor_served
+from recprism.deploy import monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
+from recprism.forms import RuleFile
 from recprism.studio import create_app
 
 

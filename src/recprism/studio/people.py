@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.forms.steering import own_settings
+from recprism.forms.steering import own_settings, steer
 from recprism.models import COSINE
 from recprism.runs.jobs.reasons import UserReasons, newcomer_reasons
 from recprism.studio import commands, schemas
@@ -82,7 +82,8 @@ def steered(
     if change.result is None:
         raise InputError("sliders set the dials of the run's result; show the result instead of a stop of the path")
     row = view.user_row(user)
-    found = change.result.steer(view.ids[row], live=live, **settings)
+    about = change.result.context(live=live), change.result.own_rule()
+    found = steer(*about, view.ids[row], settings, change.result.steering)
     base = view.lists_of(change, row, live=live)[0]
     return schemas.SteerAnswer.model_construct(
         user=view.ids[row],
