@@ -41,8 +41,10 @@ IN_ANNOTATIONS += (
     "collections.abc.Mapping[int",
     "ArrayLike",
     "ColumnName",
+    "Mapping[Any",
     "Mapping[str",
     "Outcome",
+    "RunResults",  # Result.run, for type checkers alone
     "Say",
     "TableReader",
 )
