@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from recprism.explain.explained import ExplanationInShort
 from recprism.report import render
 from recprism.report.content import Content
-from recprism.explain.explained import ExplanationInShort
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ import polars as pl
 import pytest
 
 from recprism.data import load_files
-from recprism.forms.rule_file import RuleFile
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
+from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
@@ -54,7 +54,7 @@ def end(server: subprocess.Popen[str]) -> None:
 
 @pytest.fixture(scope="module")
 def studio(browser: Any, shelf: Path) -> Iterator[str]:
-    names = ("dials", "plain", "changed", "unlabelled", "empty", "broken")
+    names = ("rule", "plain", "changed", "unlabelled", "empty", "broken")
     server, link = start(*(str(shelf / name) for name in names))
     yield link
     end(server)
@@ -120,7 +120,7 @@ def find_user(page: Any, user: int) -> None:
 @pytest.mark.parametrize("width", [390, 1280, 1920])
 def test_every_view_fits_without_errors(browser: Any, studio: str, width: int, scheme: str) -> None:
     for page in opened(browser, studio, width, scheme):
-        choose(page, "dials")
+        choose(page, "rule")
         page.locator("#after .entry.new button.title").first.click()
         says(page.locator("#after .more .actions")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, "nothing sticks out at the side"
@@ -131,7 +131,7 @@ def test_every_view_fits_without_errors(browser: Any, studio: str, width: int, s
 
 
 def test_enter_opens_a_user_with_reasons_on_hover_and_click(page: Any, shelf: Path) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     find_user(page, 12)
     reason = page.locator("#after .entry.new .reason").first
     says(reason).to_be_visible()
@@ -139,7 +139,7 @@ def test_enter_opens_a_user_with_reasons_on_hover_and_click(page: Any, shelf: Pa
     assert reason.evaluate(CUT) == "nowrap"
     page.locator("#after .entry.new").first.hover()
     assert reason.evaluate(CUT) == "normal"
-    assert page.inner_text("#command") == f"recprism explain {shelf / 'dials'} --user 12"
+    assert page.inner_text("#command") == f"recprism explain {shelf / 'rule'} --user 12"
     title = page.locator("#after .entry.new button.title").first
     title.click()
     more = page.locator("#after .entry.new .more").first
@@ -156,12 +156,12 @@ def test_enter_opens_a_user_with_reasons_on_hover_and_click(page: Any, shelf: Pa
 
 
 def test_sliders_rank_again_and_reset(page: Any, shelf: Path) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     find_user(page, 12)
     before = ranks(page, "after")
     drag(page, '#dials input[data-dial="Horror"]', 0.5)
     says(page.locator("#dials-effect")).to_contain_text("Re-ranked in")
-    run = Run.open(shelf / "dials")
+    run = Run.open(shelf / "rule")
     titles = titles_of(run.items())
     wanted = [titles[it] for it in steer_run(run, 12, {"Horror": 0.5}).after]
     assert ranks(page, "after") == wanted != before
@@ -171,8 +171,32 @@ def test_sliders_rank_again_and_reset(page: Any, shelf: Path) -> None:
     assert page.input_value('#dials input[data-dial="Horror"]') == "0"
 
 
+def test_the_list_of_a_user_is_live_or_judged(page: Any, shelf: Path) -> None:
+    run = Run.open(shelf / "rule")
+    titles = dict(zip(run.items()["item_id"].to_list(), titles_of(run.items()), strict=True))
+    found = run.load_result()
+    differs = (found.ranked()[0] != found.ranked(live=False)[0]).any(1)
+    user = int(run.factors().user_ids[differs][0])
+    live, judged = ([titles[it] for it in found.lists(user, live=it)["item_id"]] for it in (True, False))
+    choose(page, "rule")
+    find_user(page, user)
+    assert ranks(page, "after") == live
+    says(page.locator("#after-title")).to_contain_text("(live list)")
+    assert "--judged" not in page.inner_text("#command")
+    page.get_by_role("checkbox", name="Judged lists").check()
+    says(page.locator("#after-title")).to_contain_text("(judged list)")
+    assert ranks(page, "after") == judged
+    assert page.inner_text("#command") == f"recprism explain {run.path} --user {user} --judged"
+    page.locator("#after button.title").first.click()
+    says(page.locator("#after .more .actions")).to_be_visible()
+    assert "--judged" in page.inner_text("#command")
+    page.get_by_role("checkbox", name="Judged lists").uncheck()
+    says(page.locator("#after-title")).to_contain_text("(live list)")
+    assert ranks(page, "after") == live
+
+
 def test_why_not_and_what_if(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     find_user(page, 12)
     page.fill("#find-why-not input", "titanic")
     says(page.locator("#find-why-not .hits button").first).to_be_visible()
@@ -194,7 +218,7 @@ def test_why_not_and_what_if(page: Any) -> None:
 
 def test_an_answer_about_one_user_never_appears_under_another(page: Any) -> None:
     """The first answer waits until the page has turned to another user."""
-    choose(page, "dials")
+    choose(page, "rule")
     find_user(page, 12)
     held: list[Any] = []
 
@@ -216,7 +240,7 @@ def test_an_answer_about_one_user_never_appears_under_another(page: Any) -> None
 
 
 def test_two_questions_are_both_answered(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     find_user(page, 12)
     titles = page.locator("#after button.title")
     for place in (0, 1):
@@ -225,7 +249,7 @@ def test_two_questions_are_both_answered(page: Any) -> None:
 
 
 def test_the_keyboard_alone_is_enough(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
 
     def tab_to(what: str) -> None:
         for _ in range(400):
@@ -260,7 +284,7 @@ UNNAMED = """() => [...document.querySelectorAll("button, input, select, progres
 
 
 def test_everything_that_can_be_used_has_a_name(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     for view in ("everyone", "item", "results", "user"):
         turn_to(page, view)
         page.wait_for_selector(SHOWN[view])
@@ -294,7 +318,7 @@ def test_the_budget_moves_figures_and_the_front(page: Any, shelf: Path) -> None:
 
 
 def test_a_group_leads_to_its_users(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     turn_to(page, "everyone")
     page.get_by_role("button", name="light", exact=True).click()
     says(page.locator("#segment-users h3")).to_contain_text("light:")
@@ -364,7 +388,7 @@ def test_figures_lists_vectors_and_the_report_are_downloads(page: Any) -> None:
 
 
 def test_an_item_page_says_who_sees_it_and_why(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     turn_to(page, "item")
     page.fill("#find-item input", "toy story")
     page.press("#find-item input", "Enter")
@@ -376,7 +400,7 @@ def test_an_item_page_says_who_sees_it_and_why(page: Any) -> None:
 
 
 def test_results_are_sorted_and_compared(page: Any) -> None:
-    choose(page, "dials")
+    choose(page, "rule")
     turn_to(page, "results")
     says(page.locator("#results tbody tr")).to_have_count(6)
     heading = page.locator("#results th").first
@@ -396,7 +420,7 @@ def test_results_are_sorted_and_compared(page: Any) -> None:
 
 
 def test_a_reader_sees_everything_and_starts_nothing(browser: Any, shelf: Path) -> None:
-    server, link = start(str(shelf / "dials"), "--reader-token", "look")
+    server, link = start(str(shelf / "rule"), "--reader-token", "look")
     try:
         reading = re.sub(r"token=.*", "token=look", link)
         for page in opened(browser, reading):
@@ -415,7 +439,7 @@ def test_a_reader_sees_everything_and_starts_nothing(browser: Any, shelf: Path) 
 
 def test_nothing_of_a_run_appears_under_the_name_of_another(page: Any) -> None:
     """Answers are delayed, so that the test can examine the page meanwhile."""
-    choose(page, "dials")
+    choose(page, "rule")
     page.route("**/api/runs/**", lambda _route: None)
     page.select_option("#run", "plain")
     for where in ("before", "after", "history", "dials", "metrics", "item-users"):
@@ -483,7 +507,7 @@ def test_ten_thousand_items_without_titles_and_categories(browser: Any, bare_run
         for page in opened(browser, link):
             says(page.locator("#after .entry")).to_have_count(10)
             says(page.locator("#about-run")).to_contain_text("10,000 items")
-            assert "make one with" in page.inner_text("#dials-note")
+            assert "There are no sliders here" in page.inner_text("#dials-note")
             page.fill("#find-why-not input", "99")
             says(page.locator("#find-why-not .hits button").first).to_be_visible()
             turn_to(page, "everyone")
