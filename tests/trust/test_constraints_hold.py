@@ -213,7 +213,7 @@ def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
         of_vectors = [lists_to_frame(it, rows, *found.context().rank(it, k)) for it in compiled]
         return [pl.read_parquet(out), *of_vectors]
 
-    for k, lists in [(length, it) for length in (2, 5, 10, 20) for it in made(length)]:
+    for k, lists in [(length, it) for length in (2, 5, 10, 15, 20) for it in made(length)]:
         second = lists.filter(pl.col("rank") == 2)
         assert (second.filter(~pl.col("user_id").is_in(list(having)))["item_id"] == item).all()
         drama = lists.with_columns(drama=pl.col("item_id").replace_strict(genres).str.contains("Drama"))

@@ -210,11 +210,13 @@ class Scenario(Displayed):
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
             pool, scores = self.candidates_after(pages, rule.candidates, users, rule.lifts)
+            # A part of a page need not keep the shares that the page keeps.
+            places = page if whole else min(page, k - sum(it.shape[1] for it in pages))
             if rule.lifts is not None and rule.for_exposure_alone:
-                pool = first_in_own_order(pool, scores, rule.lifts, page)
-            method = self.constrained(rule.reranker(), users=users, k=0 if pages else page)
+                pool = first_in_own_order(pool, scores, rule.lifts, places)
+            method = self.constrained(rule.reranker(), users=users, k=0 if pages else places)
             features = self.features if users is None else self.features.of_users(users)
-            pages.append(np.asarray(method(pool, scores, page, features=features), np.int64))
+            pages.append(np.asarray(method(pool, scores, places, features=features), np.int64))
         items = np.concatenate(pages, 1)[:, :k]
         return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
 

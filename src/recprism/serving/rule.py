@@ -30,6 +30,7 @@ from recprism.serving.ranked import Ranked
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
 AT_A_TIME = 128  # requests of a batch that are searched together
+LIFTED_FROM = 500  # candidates that lifts can bring into a list: as many as a scenario has
 
 
 def load(
@@ -184,8 +185,13 @@ class ServedRule:
         known, age = self._history(options.get("history"), options.get("user"))
         stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
-        depth = max(self._depth, wanted) + len(gone) + stored + len(kept.banned) + len(kept.pinned)
+        reach = max(self._depth, wanted, 0 if self._rule.lifts is None else LIFTED_FROM)
+        depth = reach + len(gone) + stored + len(kept.banned) + len(kept.pinned)
         ids, scores = self._rule.nearest(vector, depth) if index is None else index(vector, depth)
+        if self._rule.lifts is not None:  # which items a list can have must not depend on how many are left out
+            out = {canonical_text(it) for it in (*kept.banned, *gone, *(known if age is not None else []))}
+            shown = [at for at, one in enumerate(ids) if canonical_text(one) not in out][:reach]
+            ids, scores = [ids[at] for at in shown], np.asarray(scores)[shown]
         request = self._read(ids, scores, k, exclude=gone, started=started, **options)
         return finish(request, search_all([request])[0])
 
