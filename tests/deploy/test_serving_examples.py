@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from recprism.forms.vectors import export_run
-from recprism.forms.rule_export import export_rule
+from recprism.forms import RuleFile
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.export import export_run
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow
@@ -31,14 +31,14 @@ SCRIPTS = [pytest.param(script, marks=pytest.mark.needs(*packages)) for script, 
 
 @pytest.fixture(scope="module")
 def exports(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the vectors of a run, its rule, the vectors without dials, and a rule with others' vectors."""
+    """A folder with the dials of a run, its rule, the vectors of its model, and a rule with others' vectors."""
     folder = tmp_path_factory.mktemp("exports")
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.2}))
-    export_run(run, folder / "vectors")
-    export_run(run, folder / "base", alpha=0)
-    rule = export_rule(run, folder / "rule")
-    assert rule.item_vectors is not None
+    export_run(run, folder / "vectors", "dials")
+    export_run(run, folder / "base", "dials", alpha=0)
+    rule = export_run(run, folder / "rule")[2]
+    assert isinstance(rule, RuleFile) and rule.item_vectors is not None
     replace(rule, item_vectors=rule.item_vectors[::-1]).write(folder / "other_rule")
     return folder
 
