@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from recprism.data._bound import contents_of
 from recprism.data._ids import id_series
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.interactions import Interactions
 from recprism.errors import InputError
 from recprism.forms.rule_export import constraints_by_id
+from recprism.models import Factors
+from recprism.models.adapters.scores import ScoredCandidates
 from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
@@ -37,7 +40,7 @@ def save_result(result: Result, path: Path) -> Path:
         known.row_of_entry, known.indices.astype(np.int64), user_ids=split.user_ids, item_ids=split.item_ids
     )
     data = Dataset("python", pairs, case.subtopics, items, Preparation())
-    put_result(write_run(path, case.factors, data, split, {}), result)
+    put_result(write_run(path, case.base, data, split, {}), result)
     return path
 
 
@@ -59,8 +62,7 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     run.require_undiversified(overwrite=overwrite)
     case, here = result.scenario, run.scenario()
     same = (
-        np.array_equal(case.factors.user, here.factors.user)
-        and np.array_equal(case.factors.item, here.factors.item)
+        _arrays(case.base) == _arrays(here.base)
         and np.array_equal(case.split.user_ids, here.split.user_ids)
         and np.array_equal(case.split.item_ids, here.split.item_ids)
         and np.array_equal(case.seen.keys, here.seen.keys)
@@ -69,6 +71,13 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
     kept = replace(result, run=run)
     keep_result(run, _asked(result), kept, kept.to_dict())
+
+
+def _arrays(base: Factors | ScoredCandidates) -> str:
+    """Return a hash of the numbers of a model."""
+    if isinstance(base, Factors):
+        return contents_of({"user": base.user, "item": base.item})
+    return contents_of({"items": base.items, "scores": base.scores})
 
 
 def _require_certified(result: Result) -> None:
