@@ -306,6 +306,7 @@ class Result(Displayed):
             )
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
+        _ = self.scenario.factors  # refuses scores without vectors
         alpha, rule = share(alpha, "alpha"), None
         if form == "vectors" or alpha == 0:
             factors = self._own_vectors(form, alpha)
