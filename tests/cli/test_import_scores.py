@@ -100,7 +100,7 @@ def test_request_time_gives_the_live_lists(ok: Recprism, run: Path, world: Path,
         own, known = scores.filter(pl.col("user_id") == user), taken.filter(pl.col("user_id") == user)
         seen = known["item_id"].to_list()
         found = rule.rerank(own["item_id"].to_list(), own["score"].to_numpy(), history=seen, exclude=seen)
-        assert list(found.items) == lists[user], user
+        assert list(found.ids) == lists[user], user
 
 
 def test_every_step_works(ok: Recprism, run: Path) -> None:
@@ -112,7 +112,7 @@ def test_every_step_works(ok: Recprism, run: Path) -> None:
     assert item in last
     assert ok("explain", run, "--user", user, "--item", item, "--judged").out
     assert ok("explain", run, "--user", user, "--why-not", "i-1").out
-    assert item not in ok("explain", run, "--user", user, "--what-if", f"without={item}", "--json").json["items"]
+    assert item not in ok("explain", run, "--user", user, "--what-if", f"without={item}", "--json").json["after"]
     assert "ilad@10" not in ok("evaluate", run, "--bootstrap", "0", "-m", "ndcg@10,subtopic_coverage@10").out
     assert "scores" in ok("runs", run.parent).out
     assert "holds" in ok("check", run, "--max-ndcg-loss", "50%").out
