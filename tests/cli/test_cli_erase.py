@@ -7,22 +7,22 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget import Diversified
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.explain.factors._held_out import divided_users
+from recprism.explain.factors.checks import Question
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.erasure import erase_run
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 
@@ -76,7 +76,7 @@ def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run.save_factors(Factors.from_arrays(made.user, made.item))
     run.set_diversify(DiversifyConfig(settings={}))
     search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.subtopics())
-    run.save_result(Diversified.of_search(search))
+    run.save_result(Result.of_search(run.scenario(), search))
     return run
 
 
@@ -108,34 +108,17 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("into", ["rule", "dials"])
 def test_results_of_a_rule_are_explained_by_the_rule(
-    into: Any, trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
-) -> None:
-    run = trained_run()
-    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, into=into))
-    assert run.load_result().rule is not None
-    assert call("erase", run.path) == 2
-    out, err = capsys.readouterr()
-    assert not out
-    assert f"the {into} of this result change no vector" in " ".join(err.split())
-    assert "recprism explain" in err
-
-
-@pytest.mark.slow
-def test_vectors_made_from_lists_get_no_names_and_no_single_view(
     trained_run: Callable[..., Run], capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     run = trained_run()
-    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, into="user-vectors"))
-    assert call("erase", run.path, *FEW, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    assert not found["verdict"]["holds"]
-    assert found["named"] == {}
-    left = {row["erased"]: row["remaining"] for row in found["nulls"] if row["metric"] == found["objective"]}
-    assert len(left) == 3
-    assert call("erase", run.path, "--user", 1) == 2
-    assert "a rule made these lists" in " ".join(capsys.readouterr().err.split())
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))
+    for words in ((), ("--user", 1), ("--item", 1)):
+        assert call("erase", run.path, *words) == 2
+        out, err = capsys.readouterr()
+        assert not out
+        assert "a rule makes its lists and no vector changed, so there are no factors to erase" in " ".join(err.split())
+        assert f"recprism explain {run.path}" in err
 
 
 @pytest.mark.slow
@@ -192,13 +175,11 @@ def test_bad_words(
 
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
-    base, found = run.factors(), run.load_result()
-    run.save_result(Diversified(base, "catalogue_coverage", "item-vectors", change=found.change))
-    with pytest.raises(InputError, match="made from lists"):
-        erase_run(run, held_out=0.2)
-    model = found.search
-    model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(base.user.shape))
-    run.save_result(Diversified.of_search(model))
+    model = run.load_result().search
+    assert model is not None
+    assert model.delta_.item is not None
+    model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(model.base_.user.shape))
+    run.save_result(Result.of_search(run.scenario(), model))
     with pytest.raises(InputError, match="side=user: users that were never seen"):
         erase_run(run, held_out=0.2)
 
@@ -211,12 +192,15 @@ def test_users_are_divided_once() -> None:
         divided_users(11, 1.0)
 
 
-def test_the_objective_is_what_the_run_was_diversified_for() -> None:
-    base = Factors.from_arrays(np.ones((2, 2), np.float32), np.ones((3, 2), np.float32))
-
-    def objective(goal: str) -> str:
-        return Diversified(base, goal, "item-vectors").objective
-
-    assert objective("catalogue_coverage") == "catalogue_coverage@10"
-    assert objective("alpha_ndcg+catalogue_coverage") == "alpha_ndcg@10"
-    assert objective("a_function_of_mine") == "subtopic_coverage@10"
+def test_the_objective_is_what_the_run_was_diversified_for(diversified: Path) -> None:
+    found = Run.open(diversified).load_result()
+    for goal, wanted in (
+        ("catalogue_coverage", "catalogue_coverage@10"),
+        ("alpha_ndcg+catalogue_coverage", "alpha_ndcg@10"),
+        ("a_function_of_mine", "subtopic_coverage@10"),
+    ):
+        assert replace(found, goal=goal).objective == wanted
+    search = found.search
+    assert search is not None
+    search.diversity = {"alpha_ndcg": 1.0, "catalogue_coverage": 2.0}
+    assert Question.about(search).objective == "alpha_ndcg@10"

@@ -45,6 +45,8 @@ MINIMAL = {
         "without --min-user or --min-item": "",
     },
     "import": {
+        "with --scores": "--scores s.csv -o new",
+        "without --scores": IMPORT,
         "with --held-out": f"{IMPORT} --held-out h.csv",
         "without --held-out": f"{IMPORT} --interactions a.csv",
         "with --interactions": f"{IMPORT} --interactions a.csv",

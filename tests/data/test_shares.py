@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from recprism import Diversifier, Factors
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.certifying import certify
-from recprism.budget.within import within_budget
 from recprism.budget.scenario import Scenario
+from recprism.budget.within import within_budget
 from recprism.data import Dataset
 from recprism.data.shares import share
 from recprism.deploy.refit import refit

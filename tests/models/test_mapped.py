@@ -9,7 +9,7 @@ import pytest
 
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models import factors as module
+from recprism.models import _id_files as module
 from recprism.ranking import topk_blocks
 
 

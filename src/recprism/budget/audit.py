@@ -18,6 +18,7 @@ from recprism.budget.path import (
     check_goal,
     deciding_part,
     lists_at,
+    needs_vectors,
     require_certifiable,
     require_labels,
     require_possible,
@@ -30,7 +31,6 @@ from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
 from recprism.metrics.registry import metric_name, with_gini
@@ -217,7 +217,7 @@ def cost_of_diversity(
 
     Stability: provisional.
     """
-    goals = [check_goal(goal) for goal in goals or default_goals(scenario.subtopics)]
+    goals = [check_goal(goal) for goal in goals or default_goals(scenario)]
     for goal in goals:
         require_possible(goal, scenario.subtopics)
         require_labels(goal, scenario)
@@ -355,13 +355,14 @@ def _now(scenario: Scenario) -> Evaluation:
 
 
 def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
-    names = dict.fromkeys((*goal.split("+"), *default_goals(scenario.subtopics)))
+    names = dict.fromkeys((*goal.split("+"), *default_goals(scenario)))
     return with_gini(f"{name}@{scenario.k}" for name in names)
 
 
-def default_goals(subtopics: Subtopics) -> tuple[str, ...]:
-    """Return the goals of an audit by default; without categories, those that need none."""
-    return GOALS if len(subtopics) else WITHOUT_SUBTOPICS
+def default_goals(scenario: Scenario) -> tuple[str, ...]:
+    """Return the goals of an audit by default; without categories or vectors, those that need none."""
+    goals = GOALS if len(scenario.subtopics) else WITHOUT_SUBTOPICS
+    return tuple(goal for goal in goals if scenario.item_vectors is not None or not needs_vectors(goal))
 
 
 def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, float]:

@@ -130,6 +130,11 @@ def check_goal(goal: str) -> str:
     return "+".join(names)
 
 
+def needs_vectors(goal: str) -> bool:
+    """Whether a goal looks at item vectors."""
+    return any("vectors" in parse(name)[0].needs for name in check_goal(goal).split("+"))
+
+
 def require_certifiable(metric: str) -> str:
     """Return the name of a metric that can be certified: one with a value for each user."""
     if not parse(metric)[0].per_user:
@@ -190,6 +195,8 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     """
     require_possible(goal, scenario.subtopics)
     names = tuple(check_goal(goal).split("+"))
+    if needs_vectors(goal):
+        _ = scenario.factors  # refuses scores without vectors
     exposure = [name for name in names if is_exposure_goal(name)]
     others = dict.fromkeys((name for name in names if name not in exposure), 1.0)
     sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)

@@ -357,16 +357,17 @@ class Scenario(Displayed):
         return self.base
 
     @property
-    def _vectors(self) -> NDArray[np.float32] | None:
+    def item_vectors(self) -> NDArray[np.float32] | None:
+        """The item vectors of the trained model; None if the scenario has scores only."""
         return self.base.item if isinstance(self.base, Factors) else None
 
     @cached_property
     def features(self) -> Features:
         """What re-rankers may look at."""
         if not len(self.subtopics):
-            return Features(vectors=self._vectors)
+            return Features(vectors=self.item_vectors)
         return Features(
-            vectors=self._vectors,
+            vectors=self.item_vectors,
             subtopics=self.subtopics,
             user_subtopics=subtopic_probabilities(self.seen, self.subtopics),
         )
@@ -374,7 +375,7 @@ class Scenario(Displayed):
     @cached_property
     def context(self) -> Context:
         """What metrics look at."""
-        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self._vectors)
+        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self.item_vectors)
 
     @cached_property
     def base_lists(self) -> Lists:
@@ -406,7 +407,7 @@ class Scenario(Displayed):
             Name -> ``(n,)`` values.
         """
         subtopics = self.subtopics if len(self.subtopics) else None
-        context = self.once("context of items", lambda: Context(subtopics=subtopics, vectors=self._vectors))
+        context = self.once("context of items", lambda: Context(subtopics=subtopics, vectors=self.item_vectors))
         found = evaluate(lists, context, names, bootstrap=0)
         return {name: found.values[name].tolist() for name in names}
 

@@ -106,7 +106,7 @@ def print_diversified(
     if found is None:
         print_sentence(UNCHANGED)
         raise typer.Exit(1)
-    first = in_commas(run.factors().user_ids[0])
+    first = in_commas(run.split().user_ids[0])
     next_step(run.command("recommend", users=first), run.command("evaluate"))
 
 

@@ -200,9 +200,13 @@ COMMANDS: dict[str, Options] = {
         ),
     ),
     "import": Options(
-        "user_vectors item_vectors output user_ids item_ids user_key item_key user_bias item_bias metric interactions "
-        "held_out columns items subtopic_column overwrite as_json",
+        "scores output interactions held_out columns items subtopic_column overwrite as_json",
         (
+            _with(
+                "--scores",
+                "scores",
+                otherwise="user_vectors item_vectors user_ids item_ids user_key item_key user_bias item_bias metric",
+            ),
             _with("--held-out", "held_out", otherwise="set_aside"),
             _with("--interactions", "interactions", "set_aside"),
             _either(

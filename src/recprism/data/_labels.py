@@ -38,7 +38,7 @@ class LeftOut:
 
 
 def known_rows(
-    found: Interactions, user_ids: NDArray[Any], item_ids: NDArray[Any], where: str | None
+    found: Interactions, user_ids: NDArray[Any], item_ids: NDArray[Any], where: str | None, has: str = "vector"
 ) -> tuple[Interactions, LeftOut]:
     """Keep the interactions of known users with known items.
 
@@ -47,6 +47,7 @@ def known_rows(
         user_ids: Known users; numbers in the result are positions in them.
         item_ids: Known items.
         where: What errors call the interactions. None accepts interactions without any known id.
+        has: What errors say known ids have: "vector" or "score".
 
     Returns:
         The interactions, one per pair, and what is left out.
@@ -56,8 +57,8 @@ def known_rows(
     """
     user, item = find_ids(found.user_ids, user_ids), find_ids(found.item_ids, item_ids)
     if where is not None:
-        _require_known("user", user, found.user_ids, user_ids, where)
-        _require_known("item", item, found.item_ids, item_ids, where)
+        require_known("user", user, found.user_ids, user_ids, where, has)
+        require_known("item", item, found.item_ids, item_ids, where, has)
     of_user, of_item = user[found.user], item[found.item]
     known = (of_user >= 0) & (of_item >= 0)
     numbered = replace(found, user=of_user, item=of_item, user_ids=user_ids, item_ids=item_ids)
@@ -65,11 +66,23 @@ def known_rows(
     return in_canonical_order(drop_duplicates(numbered.take(known), "last")), left_out
 
 
-def _require_known(side: str, found: NDArray[np.int64], wanted: NDArray[Any], known: NDArray[Any], where: str) -> None:
+def require_known(
+    side: str, found: NDArray[np.int64], wanted: NDArray[Any], known: NDArray[Any], where: str, has: str = "vector"
+) -> None:
+    """Refuse interactions without any known id: they use other ids.
+
+    Args:
+        side: "user" or "item".
+        found: Positions of the wanted ids, -1 for unknown ones.
+        wanted: Ids of the interactions.
+        known: Ids of the model.
+        where: What errors call the interactions.
+        has: What known ids have: "vector" or "score".
+    """
     if not (found >= 0).any():
         raise InputError(
-            f"{where}: none of its {side} ids (such as {show(wanted[0])}) has a vector (ids such as {show(known[0])}); "
-            "vectors and interactions must use the same ids"
+            f"{where}: none of its {side} ids (such as {show(wanted[0])}) has a {has} (ids such as {show(known[0])}); "
+            f"{has}s and interactions must use the same ids"
         )
 
 

@@ -66,8 +66,8 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
         for row in change.rows
         if row.name in WATCHED and row.name != goal and row.name not in guards and row.better is False
     ]
-    neighbours = neighbours_of(run)
-    if neighbours.moved:
+    neighbours = neighbours_of(run) if run.has_vectors() else None
+    if neighbours is not None and neighbours.moved:
         rails.append(
             Guardrail("similar items", "watch", None, neighbours.cosine - 1, "item vectors moved: overlap by cosine")
         )

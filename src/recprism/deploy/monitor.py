@@ -202,7 +202,7 @@ def monitor(
     kind, cut = parse(metric)
     k = cut or scenario.k
     name, depth = f"{kind.name}@{k}", deepest_cut([(kind, k), COST])
-    ids, reader = (scenario.factors.user_ids, scenario.factors.item_ids), TableReader(columns or {})
+    ids, reader = (scenario.base.user_ids, scenario.base.item_ids), TableReader(columns or {})
     served = read_served(lists, *ids, depth, reader=reader, day_column=day_column)
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
@@ -212,7 +212,7 @@ def monitor(
     segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(scenario.split.train, scenario.subtopics)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
-        of: shared_places(triple.stacked("now"), triple.stacked(of), len(scenario.factors.item))
+        of: shared_places(triple.stacked("now"), triple.stacked(of), scenario.base.n_items)
         for of in ("promised", "base")
     }
     asked = budget_of(run)

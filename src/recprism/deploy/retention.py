@@ -120,7 +120,7 @@ class ListTriple:
             relevant=relevant,
             train=scenario.split.train,
             subtopics=scenario.subtopics,
-            vectors=scenario.factors.item,
+            vectors=scenario.item_vectors,
         )
 
         def evaluated(lists: Lists) -> Array:
@@ -207,7 +207,7 @@ def of_all(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: T
     """Compute the rows of a metric of all lists together: one value per day, and their mean over all days."""
     scenario = triple.scenario
     context = Context(
-        popularity=scenario.split.train.col_counts, subtopics=scenario.subtopics, vectors=scenario.factors.item
+        popularity=scenario.split.train.col_counts, subtopics=scenario.subtopics, vectors=scenario.item_vectors
     )
 
     def values(at: int, inside: Mask) -> list[float]:

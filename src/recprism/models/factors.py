@@ -13,17 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
-from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
 from recprism.data._checks import float32_array
-from recprism.data._files import atomic_path, readable, write_text
+from recprism.data._files import readable
 from recprism.data._ids import as_id_array, id_positions, ids_at, show
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
+from recprism.models._id_files import read_with_ids, write_with_ids
 from recprism.ranking import topk
 
 FloatArray = NDArray[np.float32]
 INNER_PRODUCT, COSINE = "inner_product", "cosine"
-IDS_WRITTEN = 1_000_000
 BLOCK = 4096  # users whose scores are computed at once
 
 
@@ -212,23 +211,10 @@ class Factors(Displayed):
             path: The file of the vectors.
             made_from: Hashes of other files that the vectors belong to.
         """
-        from safetensors.numpy import save_file
-
-        path = Path(path)
         tensors = {"user": self.user, "item": self.item}
         if self.item_bias is not None:
             tensors["item_bias"] = self.item_bias
-        about = {
-            "user_ids": _written(self.user_ids),
-            "item_ids": _written(self.item_ids),
-            "settings": dict(self.settings),
-        }
-        id_file, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
-        hashes = {CONTENTS: contents_of(tensors), id_file.name: hash_of(text.encode()), **(made_from or {})}
-        write_text(id_file, text)
-        with atomic_path(path) as temporary:
-            arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-            save_file(arrays, temporary, note(**hashes))
+        write_with_ids(Path(path), tensors, self.user_ids, self.item_ids, self.settings, made_from)
 
     @classmethod
     def load(cls, path: str | Path, *, mapped: bool = False) -> Factors:
@@ -242,18 +228,10 @@ class Factors(Displayed):
         Raises:
             InputError: A file is missing, damaged, or does not belong to the other.
         """
-        from safetensors.numpy import load_file
-
         path = Path(path)
         advice = "factors are a .safetensors file and a .json file of the same name; train or export them again"
         with readable(path, "not factors written by recprism", advice):
-            tensors = mapped_tensors(path) if mapped else load_file(path)
-            ids = path.with_suffix(".json")
-            noted = noted_in_tensors(path)
-            require_bound(path, noted, {ids.name: hash_of(ids)}, advice)
-            if not mapped:
-                require_contents(path, tensors, noted, advice)
-            about = json.loads(ids.read_text(encoding="utf-8"))
+            tensors, about = read_with_ids(path, advice, mapped_tensors(path) if mapped else None)
             user, item = tensors["user"], tensors["item"]
             user_ids, item_ids, settings = about["user_ids"], about["item_ids"], dict(about.get("settings", {}))
             bias = tensors.get("item_bias")
@@ -303,12 +281,6 @@ def mapped_tensors(path: Path) -> dict[str, Any]:
         name: np.memmap(path, "<f4", "c", 8 + size + about["data_offsets"][0], tuple(about["shape"]))
         for name, about in header.items()
     }
-
-
-def _written(ids: NDArray[Any]) -> list[Any] | None:
-    """Return the ids for JSON; None for many ids that are 0, 1, 2, ..., which need not be written."""
-    counted = len(ids) > IDS_WRITTEN and ids.dtype.kind == "i" and bool((ids == np.arange(len(ids))).all())
-    return None if counted else ids.tolist()
 
 
 def _as_bias(values: ArrayLike, n_items: int) -> FloatArray:

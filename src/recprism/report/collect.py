@@ -12,6 +12,7 @@ from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.split import Part
+from recprism.models import Factors
 from recprism.report import words
 from recprism.report.content import Content
 from recprism.report.headline import Headline, headline
@@ -128,7 +129,7 @@ def _facts(
         "subtopics": f"{len(scenario.subtopics):,}",
         **{f"{name} interactions": f"{len(split.part(name)):,}" for name in ("train", "validation", "test")},
         "judged on": part,
-        "factors": f"{scenario.factors.dim:,}",
+        **({"factors": f"{scenario.base.dim:,}"} if isinstance(scenario.base, Factors) else {}),
     }
     report = {
         "made": _moment(time.time()),
@@ -158,7 +159,7 @@ def _happened(run: Run) -> list[tuple[str, str]]:
 
 def _neighbours(run: Run) -> list[tuple[str, str]]:
     """Describe the effect of the vectors on similar items; empty if no vector changed."""
-    if not run.is_diversified():
+    if not run.is_diversified() or not run.has_vectors():
         return []
     found = neighbours_of(run)
     shares = (("by cosine", found.cosine), ("by inner product", found.inner_product))

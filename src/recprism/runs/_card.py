@@ -18,6 +18,7 @@ from recprism._version import __version__
 from recprism.budget.certificate import carried_over
 from recprism.data._labels import SET_ASIDE
 from recprism.data.datasets import NAMED
+from recprism.models import Factors
 from recprism.runs._event_log import STEPS
 from recprism.runs._long_tables import PARTS
 from recprism.runs._run_parts.lists import DIVERSIFIED
@@ -82,7 +83,10 @@ def _preparation(run: Run) -> dict[str, Any]:
 def _model(run: Run, config: RunConfig) -> str:
     if not run.has_factors():
         return f"{config.model.name}, not trained yet: `recprism train --resume RUN`."
-    factors = run.factors()
+    factors = run.base()
+    if not isinstance(factors, Factors):
+        scored = {"users": f"{factors.n_users:,}", "scores per user": f"at most {factors.items.shape[1]:,}"}
+        return _table({"model": f"{config.model.name}, made elsewhere", "seed": config.seed, **scored})
     known = {name: value for name, value in factors.settings.items() if not isinstance(value, Mapping)}
     made_with = {"trained with recprism": known.pop("version", None)}
     size = {"user vectors": f"{factors.n_users:,}", "item vectors": f"{factors.n_items:,}", "factors": factors.dim}
@@ -148,13 +152,16 @@ def _within(run: Run, asked: BudgetConfig) -> str:
 
 
 def _limits(run: Run, config: RunConfig) -> str:
+    has = "vectors" if not run.has_factors() or run.has_vectors() else "scores"
     found = [
         "Judged by held-out interactions of the same users: past choices, among items they could see. How people would "
         "answer other lists is not measured.",
-        "A user without held-out interactions is in no accuracy figure; new users and new items have no vectors.",
+        f"A user without held-out interactions is in no accuracy figure; new users and new items have no {has}.",
     ]
     if config.split.method == "paper":
         found.append("The paper's split has no validation part: what was tuned on the test part looks too good.")
+    if has == "scores":
+        found.append("An item without a score is in no list of that user: the scores bound what can be shown.")
     if config.split.method == SET_ASIDE:
         found.append("The labels were set aside from interactions that the model knew: its accuracy looks too good.")
     if config.split.method in ("random", "paper"):

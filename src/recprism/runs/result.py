@@ -312,6 +312,7 @@ class Result(Displayed):
                 raise InputError(f"{name} has no effect on --form {form}; omit it, or choose another form")
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
+        _ = self.scenario.factors  # refuses scores without vectors
         alpha, rule = share(alpha, "alpha"), None
         if form == "vectors" or alpha == 0:
             factors = self._own_vectors(form, alpha)

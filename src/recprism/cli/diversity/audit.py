@@ -124,9 +124,7 @@ def audit(
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    goals = (
-        default_goals(scenario.subtopics) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
-    )
+    goals = default_goals(scenario) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
     guards = metric_shares(guard, "--guard", tested=True)
     with progress_of_steps() as on_step:
         found = cost_of_diversity(

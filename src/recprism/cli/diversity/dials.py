@@ -110,7 +110,7 @@ def dials(
         }
         known = {it: facts[key] for key, it in words.items() if facts[key] is not None}  # live lists have no labels
         print_table(("figure", "value"), [(it, percent(value, ".1f", "%")) for it, value in known.items()])
-    first = str(run.factors().user_ids[0]) if user is None else user
+    first = str(run.split().user_ids[0]) if user is None else user
     dial = next((it for it in run.subtopics().names if "=" not in it), None)
     if dial is not None and run.load_result().rule is not None:
         next_step(run.command("steer", user=first, set=f"{dial}=+0.2"))

@@ -211,7 +211,7 @@ def _explain_run(run: Run, draws: int, part: str, seed: int, as_json: bool) -> N
     if found.rule is None:
         next_step(run.command("erase", part=part_option(part)))
     elif not found.lifts:
-        next_step(run.command("explain", user=run.factors().user_ids[0]))
+        next_step(run.command("explain", user=run.split().user_ids[0]))
 
 
 def _print_lifts(lifts: Sequence[LiftReason]) -> None:

@@ -163,7 +163,7 @@ def evaluate(
         return
     print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
     if ours is not None:
-        first = in_commas(ours.factors().user_ids[0])
+        first = in_commas(ours.split().user_ids[0])
         next_step(ours.command("recommend", users=first, part=part_option(part), base=base))
 
 

@@ -1,4 +1,4 @@
-"""recprism import: a run from vectors that were made elsewhere."""
+"""recprism import: a run from vectors, or from candidates with scores, that were made elsewhere."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from recprism.cli._output import (
 )
 from recprism.cli._values import category_columns, column_map, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
+from recprism.errors import InputError
 from recprism.runs.config import ColumnName
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from recprism.data.split import Split
     from recprism.runs.run import Run
 
-Vectors = Annotated[str, typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.")]
+Vectors = Annotated[
+    str | None,
+    typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.", show_default=False),
+]
 Ids = Annotated[
     str | None,
     typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file.", show_default=False),
@@ -53,9 +57,16 @@ Bias = Annotated[
 
 
 def import_vectors(
-    user_vectors: Vectors,
-    item_vectors: Vectors,
     output: Annotated[Path, typer.Option("-o", "--output", help="The run directory to make.")],
+    user_vectors: Vectors = None,
+    item_vectors: Vectors = None,
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of vectors: user_id,item_id,score of each user's best candidates, a few hundred.",
+            show_default=False,
+        ),
+    ] = None,
     user_ids: Ids = None,
     item_ids: Ids = None,
     user_key: Key = None,
@@ -91,10 +102,11 @@ def import_vectors(
     overwrite: OverwriteRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a run from your own user and item vectors.
+    """Make a run from your own user and item vectors, or from your own scores.
 
     Every other command takes the run. Half of each user's held-out interactions certify budgets (validation), and half
-    judge the results (test).
+    judge the results (test). A run of scores has no vectors: its result is exported as a rule, and commands that need
+    vectors (`search`, `dials`, `steer`, `erase`) refuse it.
 
     Examples:
 
@@ -102,42 +114,54 @@ def import_vectors(
     - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions old.csv --held-out new.csv
       --items items.csv --subtopic-column genres -o runs/mine`
     - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 20% -o runs/mine`
+    - `recprism import --scores scores.parquet --interactions old.csv --held-out new.csv --subtopics genres.csv
+      -o runs/mine`
     """
+    from recprism.runs.jobs.own_scores import import_scores
     from recprism.runs.jobs.own_vectors import import_vectors as make_run
     from recprism.runs.run import Run
 
+    if scores is None and (user_vectors is None or item_vectors is None):
+        raise InputError("give --user-vectors and --item-vectors, or --scores")
     Run(output).require_free(overwrite=overwrite)
     if overwrite:
         say_replaced(output, Run(output).replaced(everything=True))
-    run = make_run(
-        output,
-        user_vectors,
-        item_vectors,
-        user_ids=user_ids,
-        item_ids=item_ids,
-        user_key=user_key,
-        item_key=item_key,
-        user_bias=user_bias,
-        item_bias=item_bias,
-        metric=metric,
-        interactions=interactions,
-        held_out=held_out,
-        set_aside=set_aside,
-        threshold=None if threshold is None else finite_number(threshold, f"--threshold {threshold}", "a number"),
-        items=items,
-        subtopics=subtopics,
-        categories=category_columns(subtopic_column, subtopic_separator, subtopic_level),
-        columns=column_map(columns, get_args(ColumnName)),
-        seed=seed,
-        overwrite=overwrite,
-        note=lambda sentence: say(f"note: {sentence}"),
-        on_data=_show,
-    )
+    names = get_args(ColumnName)
+    tables: dict[str, Any] = {
+        "interactions": interactions,
+        "held_out": held_out,
+        "set_aside": set_aside,
+        "threshold": None if threshold is None else finite_number(threshold, f"--threshold {threshold}", "a number"),
+        "items": items,
+        "subtopics": subtopics,
+        "categories": category_columns(subtopic_column, subtopic_separator, subtopic_level),
+        "columns": column_map(columns, names if scores is None else (*names, "score")),
+        "seed": seed,
+        "overwrite": overwrite,
+        "note": lambda sentence: say(f"note: {sentence}"),
+        "on_data": _show,
+    }
+    if scores is not None:
+        run = import_scores(output, scores, **tables)
+    else:
+        run = make_run(
+            output,
+            user_vectors,
+            item_vectors,
+            user_ids=user_ids,
+            item_ids=item_ids,
+            user_key=user_key,
+            item_key=item_key,
+            user_bias=user_bias,
+            item_bias=item_bias,
+            metric=metric,
+            **tables,
+        )
     facts = _facts(run)
     if as_json:
         print_json(facts)
     else:
-        print_title(f"{run.path}: a run of imported vectors")
+        print_title(f"{run.path}: a run of imported {'vectors' if scores is None else 'scores'}")
         print_facts(facts)
     next_step(run.command("audit"), run.command("recommend"))
 
@@ -152,14 +176,19 @@ def _show(dataset: Dataset, _split: Split) -> None:
 
 def _facts(run: Run) -> dict[str, Any]:
     """What the run holds, and how much of the tables was left out."""
-    split, factors, subtopics = run.split(), run.factors(), run.subtopics()
+    from recprism.models import Factors
+
+    split, base, subtopics = run.split(), run.base(), run.subtopics()
     left_out = next(event for event in run.events() if event["event"] == "imported")["left_out"]
     return {
         "run": str(run.path),
         "users": split.n_users,
         "items": split.n_items,
-        "factors": factors.dim,
-        "item bias": factors.item_bias is not None,
+        **(
+            {"factors": base.dim, "item bias": base.item_bias is not None}
+            if isinstance(base, Factors)
+            else {"scores per user": base.items.shape[1]}
+        ),
         "interactions": {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)},
         "subtopics": len(subtopics),
         "items without subtopics": subtopics.items_without,

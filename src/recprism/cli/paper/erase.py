@@ -117,7 +117,7 @@ def erase(
     _print(found, everything if curve else spoken_of, spoken_of[0])
     if path is not None:
         say(f"kept in {path}")
-    look = run.command("erase", user=run.factors().user_ids[0], goal=goal, axes=axes, part=part_option(part))
+    look = run.command("erase", user=run.split().user_ids[0], goal=goal, axes=axes, part=part_option(part))
     next_step(run.command("evaluate"), look)
 
 

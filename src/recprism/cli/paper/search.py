@@ -143,7 +143,7 @@ def search(
         return
     print_effect(run, found)
     print_sentence(overlap.sentence())
-    first = in_commas(run.factors().user_ids[0])
+    first = in_commas(run.split().user_ids[0])
     next_step(run.command("recommend", users=first), run.command("evaluate"))
 
 

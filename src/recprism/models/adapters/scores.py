@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
+from recprism.data._files import readable
 from recprism.data._ids import as_id_array, id_positions, ids_at
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
+from recprism.models._id_files import read_with_ids, write_with_ids
+
+SCORES = "scores"
+"""What a run calls its model if it has scores and no vectors."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,24 +58,37 @@ class ScoredCandidates(Displayed):
         known_users, known_items = as_id_array(user_ids, "user"), as_id_array(item_ids, "item")
         user = id_positions(as_id_array(users, "user", distinct=False), known_users, "user")
         item = id_positions(as_id_array(items, "item", distinct=False), known_items, "item")
+        return cls.from_numbers(user, item, scores, user_ids=known_users, item_ids=known_items)
+
+    @classmethod
+    def from_numbers(
+        cls,
+        users: NDArray[np.int64],
+        items: NDArray[np.int64],
+        scores: ArrayLike,
+        *,
+        user_ids: NDArray[Any],
+        item_ids: NDArray[Any],
+    ) -> ScoredCandidates:
+        """Build candidates from row numbers of users and items; arguments and errors as in :meth:`from_pairs`."""
         score = np.asarray(scores, np.float32)
         if not np.isfinite(score).all():
             row = int(np.flatnonzero(~np.isfinite(score))[0])
             raise InputError(f"the score in row {row} is {score[row]}; scores must be finite numbers")
-        pairs = user * len(known_items) + item
+        pairs = users * len(item_ids) + items
         if len(np.unique(pairs)) != len(pairs):
             values, counts = np.unique(pairs, return_counts=True)
-            twice = divmod(int(values[counts > 1][0]), len(known_items))
+            twice = divmod(int(values[counts > 1][0]), len(item_ids))
             raise InputError(
-                f"user {known_users[twice[0]]} has item {known_items[twice[1]]} twice among the scores; keep one row"
+                f"user {user_ids[twice[0]]} has item {item_ids[twice[1]]} twice among the scores; keep one row"
             )
-        order = np.lexsort((-score, user))
-        user, item, score = user[order], item[order], score[order]
+        order = np.lexsort((-score, users))
+        user, item, score = users[order], items[order], score[order]
         place = np.arange(len(user)) - np.searchsorted(user, user)
-        shape = (len(known_users), int(place.max(initial=-1)) + 1)
-        numbers, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-        numbers[user, place], values[user, place] = item, score
-        return cls(numbers, values, known_users, known_items)
+        shape = (len(user_ids), int(place.max(initial=-1)) + 1)
+        numbers, best = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
+        numbers[user, place], best[user, place] = item, score
+        return cls(numbers, best, user_ids, item_ids)
 
     @property
     def n_users(self) -> int:
@@ -109,6 +129,38 @@ class ScoredCandidates(Displayed):
     def ids_of(self, items: NDArray[Any]) -> NDArray[Any]:
         """Return the ids of item numbers, in the same shape; where the number is -1, None (-1 for integer ids)."""
         return ids_at(self.item_ids, items)
+
+    def save(self, path: str | Path, *, made_from: Mapping[str, str] | None = None) -> None:
+        """Write the candidates to ``path`` (safetensors), and ids to the same name with .json.
+
+        Args:
+            path: The file of the candidates.
+            made_from: Hashes of other files that the candidates belong to.
+        """
+        tensors: dict[str, NDArray[Any]] = {"items": self.items, "scores": self.scores}
+        settings = {"model": SCORES, "sizes": {"user": self.n_users, "item": self.n_items}}
+        write_with_ids(Path(path), tensors, self.user_ids, self.item_ids, settings, made_from)
+
+    @classmethod
+    def load(cls, path: str | Path) -> ScoredCandidates:
+        """Read files that ``save`` wrote.
+
+        Raises:
+            InputError: A file is missing, damaged, or does not belong to the other.
+        """
+        path = Path(path)
+        advice = "scores are a .safetensors file and a .json file of the same name; import them again"
+        with readable(path, "not scores written by recprism", advice):
+            tensors, about = read_with_ids(path, advice)
+            items, scores = np.asarray(tensors["items"], np.int64), np.asarray(tensors["scores"], np.float32)
+            user_ids, item_ids = (
+                np.arange(size) if about[f"{side}_ids"] is None else as_id_array(about[f"{side}_ids"], side)
+                for side, size in about["settings"]["sizes"].items()
+            )
+            rows, most = (len(user_ids), *items.shape[1:]), int(items.max(initial=-1))
+            if items.shape != rows or scores.shape != rows or most >= len(item_ids):
+                raise ValueError("items, scores and ids have different sizes")
+        return cls(items, scores, user_ids, item_ids)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes in plain values."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy.typing import NDArray
+
 from recprism.data._ids import as_id_array, id_positions
-from recprism.models import Factors
 from recprism.runs.config import ConstraintsConfig
 
 
-def numbered(asked: ConstraintsConfig, factors: Factors) -> dict[str, Any]:
+def numbered(asked: ConstraintsConfig, item_ids: NDArray[Any]) -> dict[str, Any]:
     """Return constraints as :class:`recprism.budget.Scenario` takes them: ids become item numbers."""
 
     def number(item: int | str) -> int:
-        return int(id_positions(as_id_array([item], "item"), factors.item_ids, "item")[0])
+        return int(id_positions(as_id_array([item], "item"), item_ids, "item")[0])
 
     return {
         "banned": sorted({number(item) for item in asked.banned}),

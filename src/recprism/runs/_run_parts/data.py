@@ -19,10 +19,16 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.models._id_files import tensor_names
+from recprism.models.adapters.scores import ScoredCandidates
 from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
 from recprism.runs._run_parts.folder import RunFolder
 from recprism.runs._tensor_files import read_tensors, write_tensors
 
+Base = Factors | ScoredCandidates
+"""A trained model: its vectors, or candidates with scores."""
+BASE = "factors.safetensors"
+NEEDS_VECTORS = "this needs a run of vectors, from `recprism train` or `recprism import --user-vectors`"
 DATA = ("split.parquet", "items.parquet", "subtopics.parquet")
 """The data of a run. The vectors record their hashes, so that no file of them changes unnoticed."""
 
@@ -85,23 +91,38 @@ class RunData(RunFolder):
     def _checkpoint(self, step: str) -> Path:
         return self.file(f"{step}.checkpoint.safetensors")
 
-    def save_factors(self, factors: Factors) -> None:
-        """Write the trained vectors, bound to the split."""
-        factors.save(self.folder / "factors.safetensors", made_from=self._files.hashes(*DATA))
+    def save_factors(self, base: Base) -> None:
+        """Write the trained vectors, or candidates with scores, bound to the split."""
+        base.save(self.folder / BASE, made_from=self._files.hashes(*DATA))
 
     def has_factors(self) -> bool:
         """Whether the run has a trained model."""
-        return (self.folder / "factors.safetensors").exists()
+        return (self.folder / BASE).exists()
 
     def is_trained(self) -> bool:
         """Whether the training has ended: the card is written last, and then the checkpoint goes."""
         return self.has_factors() and self.file("CARD.md").exists() and not self._checkpoint("training").exists()
 
-    def factors(self) -> Factors:
-        """Return the vectors of the trained model."""
+    def has_vectors(self) -> bool:
+        """Whether the model of the run has vectors; else it has candidates with scores."""
+        return "scores" not in tensor_names(self.folder / BASE)
+
+    def base(self) -> Base:
+        """Return the trained model: vectors, or candidates with scores."""
         if not self.has_factors():
             raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
-        require_rights(self.folder / "factors.safetensors")
-        path, now = self.folder / "factors.safetensors", self._files.hashes(*DATA)
+        path, now = self.folder / BASE, self._files.hashes(*DATA)
+        require_rights(path)
         require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
-        return Factors.load(path)
+        return Factors.load(path) if self.has_vectors() else ScoredCandidates.load(path)
+
+    def factors(self) -> Factors:
+        """Return the vectors of the trained model.
+
+        Raises:
+            InputError: If there is none yet, or it has scores and no vectors.
+        """
+        found = self.base()
+        if not isinstance(found, Factors):
+            raise InputError(f"{self.path}: has scores and no vectors; {NEEDS_VECTORS}")
+        return found

@@ -101,14 +101,14 @@ class RunResults(RunData, RunLists):
             constraints: What the lists must keep, for a new result; by default those of this result.
             stored: Whether lists of paths are read from the run and kept in it.
         """
-        factors = self.factors()
+        base = self.base()
         return Scenario(
-            factors,
+            base,
             self.split(),
             self.subtopics(),
             part,
             store=RunPaths(self) if stored else None,
-            constraints=numbered(self.constraints if constraints is None else constraints, factors),
+            constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
         )
 
     def save_result(self, found: Result) -> None:
@@ -120,7 +120,7 @@ class RunResults(RunData, RunLists):
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
         if found.search is None:
-            found.scenario.factors.save(self.folder / "factors.safetensors", made_from=made_from)
+            found.scenario.base.save(self.folder / "factors.safetensors", made_from=made_from)
             write_result(found, folder, self.folder)
         else:
             found.search.save(folder, made_from=made_from, base_folder=self.folder)

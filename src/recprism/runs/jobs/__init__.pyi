@@ -19,6 +19,7 @@ from recprism.runs.jobs.list_files import ListAudit as ListAudit
 from recprism.runs.jobs.list_files import SideFiles as SideFiles
 from recprism.runs.jobs.list_files import audit_against_run as audit_against_run
 from recprism.runs.jobs.list_files import audit_lists as audit_lists
+from recprism.runs.jobs.own_scores import import_scores as import_scores
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
 from recprism.runs.jobs.reasons import UserReasons as UserReasons
 from recprism.runs.jobs.reasons import reasons_of as reasons_of

@@ -17,7 +17,8 @@ from recprism.data._labels import GIVEN, SET_ASIDE
 from recprism.data.dataset import Dataset
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
-from recprism.models import Factors
+from recprism.models import INNER_PRODUCT, Factors
+from recprism.models.adapters.scores import SCORES, ScoredCandidates
 from recprism.runs._card import write_card
 from recprism.runs._lock import held
 from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
@@ -66,22 +67,22 @@ def run_from_factors(
 @phase("writing the run", __name__)
 def write_run(
     path: str | Path,
-    factors: Factors,
+    base: Factors | ScoredCandidates,
     dataset: Dataset,
     split: Split,
     facts: Mapping[str, Any],
     *,
     overwrite: bool = False,
 ) -> Run:
-    """Make a run of vectors, data and split that fit together; ``facts`` are written into its event "imported"."""
+    """Make a run of a model, data and split that fit together; ``facts`` are written into its event "imported"."""
     Run(path).require_free(overwrite=overwrite)
     with held(path):
-        run = Run.create(path, _config(factors, dataset, split), overwrite=overwrite)
+        run = Run.create(path, _config(base, dataset, split), overwrite=overwrite)
         with run.discarded_on_failure():
             run.save_data(dataset, split)
             run.event("data", name=dataset.name, **dataset.stats())
-            run.save_factors(aligned(factors, split))
-            run.event("imported", model=factors.settings.get("model"), **facts)
+            run.save_factors(aligned(base, split) if isinstance(base, Factors) else base)
+            run.event("imported", model=_name(base), **facts)
             write_card(run)
             run.commit()
     return run
@@ -111,13 +112,21 @@ def known_ids(wanted: NDArray[Any], known: NDArray[Any], side: str) -> NDArray[n
     return found
 
 
-def _config(factors: Factors, dataset: Dataset, split: Split) -> RunConfig:
+def _name(base: Factors | ScoredCandidates) -> str:
+    return str(base.settings.get("model", IMPORTED)) if isinstance(base, Factors) else SCORES
+
+
+def _config(base: Factors | ScoredCandidates, dataset: Dataset, split: Split) -> RunConfig:
     method = split.settings.get("method")
     shares = {name: split.settings[name] for name in ("validation", "test") if name in split.settings}
     return RunConfig(
         data=DataConfig(source=dataset.name),
         split=SplitConfig.model_validate({"method": method if method in (*METHODS, SET_ASIDE) else GIVEN, **shares}),
         model=ModelConfig.model_validate(
-            {"name": str(factors.settings.get("model", IMPORTED)), "preset": IMPORTED, "metric": factors.metric}
+            {
+                "name": _name(base),
+                "preset": IMPORTED,
+                "metric": base.metric if isinstance(base, Factors) else INNER_PRODUCT,
+            }
         ),
     )

@@ -184,7 +184,7 @@ def audit_against_run(
         split.n_users,
     )
     _require_places(metrics, items, str(path))
-    vectors = run.factors().item if run.has_factors() else None
+    vectors = run.factors().item if run.has_factors() and run.has_vectors() else None
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
     with_list = np.flatnonzero(items[:, 0] >= 0)
     notes = _missing_notes(len(with_list), split.n_users, "users of the run", missing)

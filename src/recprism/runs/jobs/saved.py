@@ -16,6 +16,7 @@ from recprism.data.interactions import Interactions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.forms.rule_export import constraints_by_id
+from recprism.models import Factors
 from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
@@ -42,7 +43,7 @@ def save_result(result: Result, path: Path) -> Path:
         known.row_of_entry, known.indices.astype(np.int64), user_ids=split.user_ids, item_ids=split.item_ids
     )
     data = Dataset("python", pairs, case.subtopics, items, Preparation())
-    put_result(write_run(path, case.factors, data, split, {}), result)
+    put_result(write_run(path, case.base, data, split, {}), result)
     return path
 
 
@@ -64,7 +65,8 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)
     mine, theirs = _contents(result.scenario), _contents(run.scenario())
-    if not all(np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True)):
+    same = len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
+    if not same:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
     kept = replace(result, run=run)
     keep_result(run, asked, kept, kept.to_dict())
@@ -75,7 +77,9 @@ def _contents(case: Scenario) -> tuple[Any, ...]:
     split, topics = case.split, case.subtopics
     pairs = (split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys)
     weights = np.ones(len(topics.items), np.float32) if topics.weights is None else topics.weights
-    return (*case.factors.search_vectors, split.user_ids, split.item_ids, *pairs, topics.names, weights)
+    base = case.base
+    model = base.search_vectors if isinstance(base, Factors) else (base.items, base.scores)
+    return (*model, split.user_ids, split.item_ids, *pairs, topics.names, weights)
 
 
 def _asked(result: Result) -> BudgetConfig:
