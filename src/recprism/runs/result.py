@@ -278,7 +278,7 @@ class Result(Displayed):
         Args:
             folder: The folder to write.
             form: "rule" (for request time), "dials" (a few named weights per user), "user-vectors" (an index of items
-                stays as it is), "boosts" (a number per item, for goals of exposure), or "vectors": those of the
+                stays as it is) or "boosts" (a number per item, for goals of exposure). "vectors" are those of the
                 trained model, or those that players found. By default the rule, and vectors without one.
             to: File format of vectors: safetensors, npz, parquet, csv or faiss.
             alpha: Share of the rule's trade-off, compiled again; 0 is the trained model.
@@ -304,7 +304,12 @@ class Result(Displayed):
                 f"--form {form} needs a rule, and no rule makes these lists; run `recprism diversify` first, or choose "
                 "--form vectors"
             )
-        of_vectors = {"to": to != "safetensors", "alpha": alpha != 1, "metric": metric, "margin": margin}
+        of_vectors: dict[str, Any] = {
+            "to": to != "safetensors",
+            "alpha": alpha != 1,
+            "metric": metric,
+            "margin": margin,
+        }
         of_vectors |= {"for_index": for_index, "ordered": ordered, "rest": rest, "concepts": concepts is not None}
         of_rule = {"vectors": not vectors, "histories": histories}
         for name, given in (of_vectors if form == "rule" else of_rule).items():

@@ -36,8 +36,8 @@ def export(
         str | None,
         typer.Option(
             help="rule (for lists and reasons at request time), dials (a few named weights per user), user-vectors "
-            "(your item index stays), boosts (a number per item, for goals of exposure), or vectors: those of the "
-            "trained model, or those that players found.",
+            "(your item index stays), boosts (a number per item, for goals of exposure) or vectors. The last are those "
+            "of the trained model, or those that players found.",
             show_default="rule; vectors if the run has no rule",
         ),
     ] = None,
