@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recprism.data import _id_files as module
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models import _id_files as module
 from recprism.ranking import topk_blocks
 
 

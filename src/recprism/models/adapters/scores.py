@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
 from recprism.data._files import readable
+from recprism.data._id_files import read_with_ids, write_with_ids
 from recprism.data._ids import as_id_array, id_positions, ids_at
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models._id_files import read_with_ids, write_with_ids
 
 SCORES = "scores"
 """What a run calls its model if it has scores and no vectors."""

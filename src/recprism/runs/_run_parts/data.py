@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data._bound import hash_of, noted_in_tensors, require_bound
 from recprism.data._files import atomic_path, require_rights
+from recprism.data._id_files import tensor_names
 from recprism.data._ids import number_ids
 from recprism.data.dataset import Dataset
 from recprism.data.frames import subtopics_from_frame
@@ -19,7 +20,6 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models._id_files import tensor_names
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
 from recprism.runs._run_parts.folder import RunFolder
