@@ -19,7 +19,7 @@ TASKS = ("own-data", "own-vectors", "choose-a-budget", "read-a-report", "ship", 
 LINES_OF_A_SCREEN, MOST_WORDS_AT_FIRST, MOST_IN_A_GROUP = 45, 25, 5
 # The result of the tutorial, 5 % of NDCG@10: what its tables and sentences print, on every page that shows them.
 BASE_COVERAGE, COVERAGE, GAIN = "0.5956", "0.7438", "24.9"
-BASE_NDCG, NDCG, LOSS = "0.1887", "0.1830", "3.0"
+BASE_NDCG, NDCG, LOSS = "0.1887", "0.1842", "2.4"
 FIGURES = {
     "README.md": (f"subtopic_coverage@10: {BASE_COVERAGE} -> {COVERAGE}", f"ndcg@10: {BASE_NDCG} -> {NDCG}"),
     "docs/tutorial.md": (
@@ -30,17 +30,16 @@ FIGURES = {
     ),
     "docs/how-to/choose-a-budget.md": (rf"Within a 5 % budget of NDCG@10: \+{GAIN} % subtopic_coverage@10",),
     "docs/how-to/read-a-report.md": (rf"Lists cover {GAIN} % more categories\.\nAccuracy falls {LOSS} %",),
-    "docs/how-to/check-in-a-pipeline.md": (r"loss of ndcg@10 \+3\.05%", r"gain of subtopic_coverage@10 \+24\.88%"),
+    "docs/how-to/check-in-a-pipeline.md": (r"loss of ndcg@10 \+2\.40%", r"gain of subtopic_coverage@10 \+24\.88%"),
     "docs/how-to/experiment.md": (
         rf"{BASE_NDCG} +{NDCG}",
         rf"{BASE_COVERAGE} +{COVERAGE}",
-        r"measured -3\.05%",
+        r"measured -2\.40%",
         r"measured \+24\.88%",
     ),
-    "docs/how-to/monitor.md": (rf"{BASE_COVERAGE} +{COVERAGE} +{COVERAGE} +100\.0%",),
     "docs/method.md": (rf"On the test part they lose {LOSS} %, and SC rises by {GAIN} %",),
 }
-SAME_SENTENCE = "Measured loss: 2.19 % of ndcg@10. Certified: at most 5 % of ndcg@10"
+SAME_SENTENCE = "Measured loss: 1.66 % of ndcg@10. Certified: at most 5 % of ndcg@10"
 
 
 def _prose() -> ModuleType:

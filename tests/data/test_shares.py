@@ -98,7 +98,7 @@ def test_python_asks_about_a_number_above_one(ask: Callable[[Scenario], Any], sc
 
 
 TOML = """
-format = 3
+format = 4
 
 [split]
 validation = {validation}
