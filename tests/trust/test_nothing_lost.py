@@ -124,6 +124,16 @@ def test_a_result_without_its_certificate_is_refused(run: Run, call: Call, capsy
     assert call("evaluate", run.path, "--base", "-m", "ndcg@10", "--bootstrap", "0") == 0
 
 
+def test_a_certificate_with_missing_entries_is_refused(
+    run: Run, call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run.file("certificate.json")
+    path.write_text(path.read_text(encoding="utf-8").replace('"p_value"', '"p_valu"'), encoding="utf-8")
+    assert call("recommend", run.path) == 2
+    said = capsys.readouterr().err
+    assert f"{path}: damaged" in said and "make the result again with --overwrite" in said
+
+
 @pytest.mark.parametrize("name", ["factors.safetensors", "delta.safetensors", "subtopics.parquet", "items.parquet"])
 def test_one_changed_byte_is_noticed(run: Run, call: Call, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.file(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from phases import Recorder
 
 LOADED = ["torch", "polars", "numba", "recprism.cli", "recprism.runs.jobs.diversify", "recprism.paper.fronts"]
-LOADED += ["recprism.report.page", "recprism.deploy.export", "recprism.runs.jobs.explain", "phases"]
+LOADED += ["recprism.report.page", "recprism.forms.vectors", "recprism.runs.jobs.explain", "phases"]
 server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload(LOADED)
 

@@ -23,7 +23,8 @@ MODULES = (
     "recprism.models.adapters.arrays",
     "recprism.runs.jobs.list_files",
     "recprism.runs.config",
-    "recprism.deploy.export",
+    "recprism.forms.rule_file",
+    "recprism.forms.vectors",
     "recprism.runs.run",
 )
 

@@ -24,7 +24,7 @@ from kill import FOUND, JOBS, Harness, Job, damaged, results
 PAGE = 4096
 ROOMS = (0, 1, 2, 4, 6, 9, 14, 20, 30, 60, 120, 250)  # pages
 EXPORT = ("export", "RUN", "--to", "parquet")
-MADE = ("export-parquet/expected.json", "export-parquet/export.json")
+MADE = ("export-vectors/expected.json", "export-vectors/export.json")
 WRITERS = (*(job for job in JOBS if job.name != "frontier"), Job("export", "found", EXPORT, EXPORT, MADE, FOUND))
 FRONTIER = next(job for job in JOBS if job.name == "frontier")
 

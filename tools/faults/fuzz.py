@@ -57,6 +57,7 @@ class Fault:
 def readers(run: Path) -> Iterator[Reader]:
     """Every reader with valid files; run: a run directory with everything in it."""
     from recprism.data import load_files
+    from recprism.forms.rule_file import RuleFile
     from recprism.forms.vectors import load_export
     from recprism.models import Factors
     from recprism.models.adapters.arrays import from_files
@@ -99,13 +100,17 @@ def readers(run: Path) -> Iterator[Reader]:
     for name in ("factors.safetensors", "factors.json"):
         both = _of(run, "factors.safetensors", "factors.json")
         yield Reader(name, both, name, lambda path: Factors.load(path / "factors.safetensors"))
-    whole = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    whole = _all_of(run)
     for name in sorted(whole):
         yield Reader(f"run: {name}", whole, name, lambda path: _whole_run(Run.open(path)))
+    ruled = _all_of(run.parent / "ruled")
+    for name in ("certificate.json", "config.toml", "delta.safetensors", "result.json"):
+        yield Reader(f"run with a rule: {name}", ruled, name, lambda path: _whole_run(Run.open(path)))
     for folder in sorted(path for path in run.iterdir() if path.is_dir()):
-        exported = {file.name: file.read_bytes() for file in folder.iterdir()}
+        exported = _all_of(folder)
         for name in sorted(exported):
-            yield Reader(f"{folder.name}: {name}", exported, name, load_export)
+            read = RuleFile.read if "rule.json" in exported else load_export
+            yield Reader(f"{folder.name}: {name}", exported, name, read)
 
 
 def _whole_run(run: Any) -> None:
@@ -123,6 +128,10 @@ def _whole_run(run: Any) -> None:
         run.load_result()
     if (run.path / "metrics.parquet").exists():
         run.metrics()
+
+
+def _all_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
 def _of(run: Path, *names: str) -> dict[str, bytes]:
@@ -281,6 +290,9 @@ def one_case(reader: Reader, seed: int, folder: Path) -> Fault | None:
 
 
 def _put(files: dict[str, bytes], folder: Path) -> None:
+    for left in folder.iterdir():  # of another reader
+        if left.is_file() and left.name not in files:
+            left.unlink()
     for name, content in files.items():
         (folder / name).write_bytes(content)
 
@@ -340,16 +352,17 @@ def fuzz(run: Path, cases: int, *, seed: int = 0, names: list[str] | None = None
 
 
 def valid_run(folder: Path) -> Path:
-    """A small run with everything that a run can hold, and exports beside it."""
+    """A small run with everything that a run can hold, exports in it, and a run with a rule beside it."""
     import numpy as np
 
-    from recprism.budget import Diversified
     from recprism.cmb import CMB
     from recprism.data import load_files
-    from recprism.forms.vectors import export_run
     from recprism.models import BPRMF
-    from recprism.runs.config import DiversifyConfig, RunConfig
+    from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
+    from recprism.runs.jobs.diversify import diversify_within
+    from recprism.runs.jobs.export import export_run
     from recprism.runs.jobs.train import evaluate_run
+    from recprism.runs.result import Result
     from recprism.runs.run import Run
     from recprism.runs.stored_path import stored_path
 
@@ -365,8 +378,15 @@ def valid_run(folder: Path) -> Path:
     run.save_data(data, split)
     run.event("data", name="made")
     run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=0, device="cpu"))
+    shutil.copytree(run.path, folder / "ruled")
+    ruled = Run.open(folder / "ruled")
+    within = BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.9}, confidence=0.5)
+    if not diversify_within(ruled, within).is_changed:
+        raise RuntimeError("no rule was certified")
+    export_run(ruled, run.path / "export-rule", histories=True)
     run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-    run.save_result(Diversified.of_search(CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)))
+    search = CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)
+    run.save_result(Result.of_search(run.scenario(), search))
     run.save_certificate({"certificate": {"sentence": "made", "last": None, "points": []}})
     run.save_explanation({"verdict": None})
     run.save_factors_explanation({"verdict": None})
@@ -374,7 +394,7 @@ def valid_run(folder: Path) -> Path:
     run.save_metrics(evaluate_run(run, bootstrap=0).to_frame())
     stored_path(run, "subtopic_coverage")
     for to in ("npz", "safetensors", "parquet", "csv", "faiss"):
-        export_run(run, run.path / f"export-{to}", to)
+        export_run(run, run.path / f"export-{to}", "vectors", to=to)
     return run.path
 
 

@@ -116,7 +116,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("min_user", "min_item", "min_support", "top", "clusters", "min_mentions", "shards"), ("1", "2", "3")
     ),
-    **dict.fromkeys(("k", "hidden", "subtopic_level"), ("1", "5", "10", "20")),
+    **dict.fromkeys(("k", "subtopic_level"), ("1", "5", "10", "20")),
     **dict.fromkeys(("held_out", "train", "interactions"), ("a.csv", "clicks.csv")),
     **dict.fromkeys(("name", "against_name", "like_name"), (NAMED, "third")),
     **dict.fromkeys(("draws", "controls"), ("0", "40")),
@@ -163,8 +163,8 @@ GOOD: dict[str, tuple[str, ...]] = {
     "user": ("1", "3"),
     "item": ("1", "5"),
     "axes": ("varimax", "canonical"),
-    "into": ("rule", "dials", "lifts", "user-vectors", "item-vectors"),
-    "rest": ("user-vectors", "none"),
+    "form": ("rule", "dials", "user-vectors", "boosts", "vectors"),
+    "rest": ("user-vectors",),
     "concepts": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
     "why_not": ("1", "5"),
     "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5", "forget=5"),
@@ -259,7 +259,7 @@ HOSTILE = (
 QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train",): ("--data", "a.csv", "-o", "new", "--set", "epochs=1", "--set", "dim=4", "--device", "cpu"),
     ("search",): ("--set", "iterations=2", "--overwrite"),
-    ("batch",): ("--users", "whole/factors.safetensors", "-o", "new"),
+    ("batch",): ("--users", "whole/factors.safetensors", "-o", "new", "--repeat-seen"),
     ("interleave",): ("-o", "new.csv"),
     ("monitor",): ("--lists", "lists.csv"),
     ("experiment",): ("--budget", "30%"),
@@ -431,8 +431,8 @@ def make_world(folder: Path) -> None:
         _must("search", "found", "--set", "iterations=5")
         _must("recommend", "whole", "-o", "lists.csv")
         _must("interleave", "whole", "-o", "mixed.csv")
-        _must("export", "whole", "--to", "npz", "-o", "vectors")
-        _must("export", "whole", "--rule", "-o", "rule")
+        _must("export", "whole", "--form", "user-vectors", "--to", "npz", "-o", "vectors")
+        _must("export", "whole", "-o", "rule")
         _tables(Path())
         Path("mentions.csv").write_bytes(_mentions())
         Path("features.csv").write_bytes(_features())

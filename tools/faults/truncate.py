@@ -48,7 +48,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "explain": ("explain", "RUN", "--draws", "0", "--json"),
     "explain one": ("explain", "RUN", "--user", "3", "--json"),
     "report": ("report", "RUN", "--draws", "0", "-o", "OUT/page.html", "--json"),
-    "export": ("export", "RUN", "--to", "npz", "-o", "OUT/vectors", "--json"),
+    "export": ("export", "RUN", "--form", "dials", "--to", "npz", "-o", "OUT/vectors", "--json"),
+    "export the rule": ("export", "RUN", "-o", "OUT/rule", "--json"),
     "recommend": ("recommend", "RUN", "-o", "OUT/lists.csv"),
 }
 GOING_ON = {
@@ -223,9 +224,9 @@ class Reading:
     def _whole(self) -> None:
         self._must("diversify", "RUN", *BUDGET)
         self._must("steer", "RUN", "--user", "3", "--set", "k1=0.1", "--keep")
-        for words in (("evaluate",), ("recommend",), ("recommend", "--live"), ("explain", "--draws", "0")):
+        for words in (("evaluate",), ("recommend",), ("recommend", "--judged"), ("explain", "--draws", "0")):
             self._must(words[0], "RUN", *words[1:])
-        self._must("diversify", "RUN", *BUDGET, "--name", NAMED, "--into", "user-vectors")
+        self._must("search", "RUN", "--set", "iterations=3", "--name", NAMED)
         self._must("erase", "RUN", "--controls", "0", "--draws", "1", "--name", NAMED)
         self._must("report", "RUN", "--draws", "0")
         open_in_studio(self.run)  # makes the stored path

@@ -18,13 +18,14 @@ from recprism.budget.scenario import Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.cmb import CMB
 from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
-from recprism.data._files import atomic_path, write_text
+from recprism.data._files import atomic_path, readable, write_text
 from recprism.errors import InputError, RecprismError
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
 from recprism.runs.result import Result
 
 RESULT, CHANGE, BASE = "result.json", "delta.safetensors", "factors.safetensors"
+CERTIFICATE = "certificate.json"
 AGAIN = "run the command that made it again"
 
 
@@ -84,12 +85,13 @@ def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: 
     if certified is None:
         return Result(scenario, goal, rule)
     said = certified.get("violations") if scenario.part == "test" else None  # of the lists that this part judges
-    return Result(
-        scenario,
-        goal,
-        rule,
-        Certificate.from_dict(certified["certificate"]),
-        None if said is None else Violations.from_dict(said),
-        certified.get("constraint_costs", {}),
-        asked_before=certified.get("asked_before"),
-    )
+    with readable(folder / CERTIFICATE, "damaged", "put it back, or make the result again with --overwrite"):
+        return Result(
+            scenario,
+            goal,
+            rule,
+            Certificate.from_dict(certified["certificate"]),
+            None if said is None else Violations.from_dict(said),
+            certified.get("constraint_costs", {}),
+            asked_before=certified.get("asked_before"),
+        )
