@@ -14,10 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from recprism.cli import PANELS
+from recprism.forms import load_export
+from recprism.runs.run import Run
 
 QUICK = ["--set", "epochs=2"]
 
@@ -96,13 +99,18 @@ def test_train_recommend_evaluate(recprism: Recprism, trained: Path, tmp_path: P
 
 
 def test_a_file_of_lists_is_judged_as_the_run_itself(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    recprism("recommend", trained, "-k", 10, "-o", tmp_path / "lists.parquet")
+    recprism("recommend", trained, "-k", 10, "--judged", "-o", tmp_path / "lists.parquet")
     wanted = "ndcg@10,recall@10,subtopic_coverage@10,catalogue_coverage@10,ilad@10,alpha_ndcg@10"
     own = recprism("evaluate", trained, "--json", "-m", wanted, "--bootstrap", 0).json
     foreign = recprism(
         "evaluate", tmp_path / "lists.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
     ).json
     assert own["scores"] == foreign["scores"]
+    assert foreign["notes"] == []
+    recprism("recommend", trained, "-k", 10, "-o", tmp_path / "live.parquet")
+    live = recprism("evaluate", tmp_path / "live.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0)
+    assert {row["mean"] for row in live.json["scores"] if row["metric"] in ("ndcg", "recall")} == {0.0}
+    assert any("live lists never do" in note for note in live.json["notes"]), "a figure of 0 is explained"
 
 
 def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None:
@@ -255,7 +263,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--modl", "als"], "there is no option --modl; did you mean --model?"),
         (["train", "--nope"], "there is no option --nope; see `recprism train --help`"),
         (["launch", "run"], "no such command 'launch'"),
-        (["serve", "run"], "run is no export of a rule; write one with `recprism export RUN --rule`"),
+        (["serve", "run"], "run is no export of a rule; write one with `recprism export RUN`"),
         (["diversify", "run"], "--budget is missing: name the share of NDCG@10 that may be lost"),
         (["diversify", "run"], "`recprism search run` searches without a budget"),
         (["diversify", "run", "--accuracy", "recall"], "there is no option --accuracy"),
@@ -416,7 +424,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
     assert "already has a result" in refused.err
     for words, message in (
         (["--goal", "fun"], "no path towards 'fun'"),
-        (["--into", "both"], "lists are served by rule, dials, lifts, user-vectors or item-vectors"),
+        (["--into", "dials"], "there is no option --into"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
         (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
         (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),
@@ -443,21 +451,21 @@ def test_an_editor_has_rules(recprism: Recprism, trained: Path, tmp_path: Path) 
         "subtopic_coverage",
         "-m",
         "subtopic_coverage@10",
-        "--into",
-        "rule",
         *rules,
         "--json",
     )
     assert outcome.code == 0, outcome.err
     rows = {row["constraint"]: row for row in outcome.json["violations"]["constraints"]}
     assert rows["banned items"]["lists"] == 0
-    recprism("recommend", run, "-o", tmp_path / "lists.csv")
-    lists = pl.read_csv(tmp_path / "lists.csv")
-    assert not lists["item_id"].is_in([296, 593]).any()
-    split = pl.read_parquet(run / "split.parquet").filter(pl.col("part") != "test")
-    have_seen = set(split.filter(pl.col("item_id") == 318)["user_id"])
-    first = lists.filter(pl.col("rank") == 1, ~pl.col("user_id").is_in(list(have_seen)))
-    assert (first["item_id"] == 318).all(), "pinned for all users who may still see it"
+    split = pl.read_parquet(run / "split.parquet").filter(pl.col("item_id") == 318)
+    for words, known in (((), split), (("--judged",), split.filter(pl.col("part") != "test"))):
+        assert recprism("recommend", run, *words, "-o", tmp_path / "lists.csv").code == 0
+        lists = pl.read_csv(tmp_path / "lists.csv")
+        assert not lists["item_id"].is_in([296, 593]).any()
+        have_seen = known["user_id"].unique().to_list()
+        first = lists.filter(pl.col("rank") == 1, ~pl.col("user_id").is_in(have_seen))
+        assert (first["item_id"] == 318).all(), "pinned for all users who may still see it"
+        assert len(first) < 601
 
 
 @pytest.mark.slow
@@ -471,12 +479,18 @@ def test_dials_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: 
     before = recprism("recommend", run, "--users", "1", "--json").json
     set_once = recprism("steer", run, "--user", "1", "--set", "Animation=+0.3", "--json").json
     assert set_once["after"] != set_once["before"]
-    assert recprism("recommend", run, "--users", "1", "--json").json == before, "the setting was not kept"
+    assert set(set_once["before"]) == {row["item_id"] for row in before}
+    exported = ("export", run, "--form", "dials", "-o")
     assert recprism("steer", run, "--user", "1", "--set", "Animation=+0.3", "--keep").code == 0
-    kept = recprism("recommend", run, "--users", "1", "--json").json
-    assert [row["item_id"] for row in kept] == set_once["after"]
+    assert recprism("recommend", run, "--users", "1", "--json").json == before, "lists of the rule use no settings"
+    assert recprism(*exported, tmp_path / "set").code == 0
     assert recprism("steer", run, "--user", "1", "--set", "Animation=0", "--keep").code == 0
-    assert recprism("recommend", run, "--users", "1", "--json").json == before
+    assert recprism(*exported, tmp_path / "plain").code == 0
+    live = Run.open(run).scenario().live()
+    row = np.flatnonzero(live.factors.user_ids == 1)
+    for name, wanted in (("set", set_once["after"]), ("plain", set_once["before"])):
+        items = live.rank(load_export(tmp_path / name), users=row)[0][0]
+        assert live.factors.item_ids[items].tolist() == wanted
     for wrong in ("Cooking=0.1", "Animation=2", "Animation=much", "Animation"):
         assert recprism("steer", run, "--user", "1", "--set", wrong).code == 2
 

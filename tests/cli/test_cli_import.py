@@ -164,13 +164,15 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
         ["evaluate", lists, "--held-out", run.parent / "taken.csv"],
         ["explain", run, "--draws", "0"],
         ["report", run, "--draws", "0"],
-        ["export", run, "-o", tmp_path / "vectors"],
+        ["export", run, "-o", tmp_path / "rule"],
+        ["export", run, "--form", "dials", "-o", tmp_path / "dials"],
+        ["export", run, "--form", "user-vectors", "-o", tmp_path / "vectors"],
         ["experiment", run, "--budget", "0.2"],
         ["interleave", run, "-o", tmp_path / "mixed.csv"],
         ["monitor", run, "--lists", lists, "--floor", "0.01"],
         ["check", run, "--max-ndcg-loss", "0.9"],
-        ["diversify", run, "--budget", "0.2", "--goal", "ilad_subtopics", "--into", "user-vectors", "--name", "user"],
-        ["erase", run, "--name", "user"],
+        ["search", run, "--goal", "ilad_subtopics", "--set", "iterations=2", "--name", "players"],
+        ["erase", run, "--name", "players", "--controls", "0", "--draws", "1"],
     ]
     tables()["later"].write_csv(run.parent / "taken.csv")
     for words in commands:

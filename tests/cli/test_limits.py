@@ -135,7 +135,7 @@ def half_of_the_lists(run: Path, path: Path) -> int:
     """Write the run's own lists for the first half of its users; return how many users that are."""
     from recprism.runs.jobs.train import recommend
 
-    lists = recommend(Run.open(run), 5).drop("score")
+    lists = recommend(Run.open(run), 5, live=False)[0].drop("score")
     users = lists["user_id"].unique(maintain_order=True)[: lists["user_id"].n_unique() // 2]
     lists.filter(pl.col("user_id").is_in(users.implode())).write_csv(path)
     return len(users)

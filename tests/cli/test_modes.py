@@ -75,8 +75,8 @@ MINIMAL = {
         "with --bootstrap 0 and without --against": "run --bootstrap 0",
     },
     "recommend": {
-        "with --live": "run --live",
-        "without --live": "run",
+        "with --judged": "run --judged",
+        "without --judged": "run",
     },
     "audit": {
         "for a run": "run",
@@ -89,6 +89,8 @@ MINIMAL = {
         "without --lists": "found",
         "with --user": "found --user 1",
         "without --user": "found",
+        "with --judged or without --user": "found --user 1 --judged",
+        "with --user and without --judged": "found --user 1",
         "with --scores": "--lists lists.csv --scores lists.csv",
         "without --scores": "--lists lists.csv --run run",
         "with --subtopic-column": "--lists lists.csv --scores lists.csv --items i.csv --subtopic-column c",
@@ -109,8 +111,8 @@ MINIMAL = {
         "without --json": "found",
     },
     "export": {
-        "with --rule": "run --rule",
-        "without --rule": "run",
+        **{f"for --form {form}": f"run --form {form}" for form in ("rule", "dials", "user-vectors", "boosts")},
+        "for --form vectors": "run",
     },
     "batch": {
         "with --executor local": "rule --users u.npy -o new",
@@ -134,8 +136,8 @@ MINIMAL = {
     "interleave": {
         "for a run": "found",
         "for a file of interleaved lists": "lists.csv",
-        "with --live": "found --live",
-        "without --live": "found",
+        "with --judged": "found --judged",
+        "without --judged": "found",
     },
     "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
 }

@@ -49,7 +49,7 @@ features --tuples 'my tuples.csv' --column user_id=who --clusters 2 -o 'my featu
 runs 'no runs'
 import --user-vectors u.npy --item-vectors i.npy -o 'my runs/imported'
 {TRAIN} 'my runs/a b'
-recommend 'my runs/a b' --base --part validation
+recommend 'my runs/a b' --base --judged --part validation
 evaluate 'my runs/a b' --part validation --bootstrap 0
 audit 'my runs/a b' --goal sc --budgets 45%,50% --show 50% --guard recall@20=50% {LOOSE}
 audit 'my runs/a b' --goal sc --budgets 50% {LOOSE}
@@ -60,7 +60,8 @@ erase 'my runs/a b' --name found --part validation --features 2 --draws 1 --cont
 erase 'my runs/a b' --name found --user 'u 1' --axes raw
 diversify 'my runs/a b' --budget 50% {LOOSE} --name bold --max-share 'Sci, Fi=90%' --allow-violations
 explain 'my runs/a b' --name bold --part validation --draws 0
-explain 'my runs/a b' --name bold --user 'Smith, J.' --part validation
+explain 'my runs/a b' --name bold --user 'Smith, J.' --judged --part validation
+explain 'my runs/a b' --name bold --user 'Smith, J.'
 dials 'my runs/a b' --name bold --user=-1
 steer 'my runs/a b' --name bold --user 'Smith, J.' --set 'Sci, Fi=0.1'
 check 'my runs/a b' --name bold --max-ndcg-loss 99% --part validation
@@ -69,8 +70,8 @@ recommend 'my runs/a b' --name bold -o lists.csv
 monitor 'my runs/a b' --name bold --lists lists.csv --floor 1% --fewest 2
 monitor 'my runs/a b' --name bold --lists lists.csv --floor 100% --fewest 2 --confident
 experiment 'my runs/a b' --name bold --budget 40%
-export 'my runs/a b' --name bold -o 'my vectors'
-export 'my runs/a b' --name bold --rule
+export 'my runs/a b' --name bold --form dials -o 'my vectors'
+export 'my runs/a b' --name bold
 monitor 'my runs/a b/results/bold/export-rule' --served 'my log'
 compare --grid ml-1m:bprmf --seeds 1 -o 'my contest' --data-root 'my data'
 reproduce --table tradeoff_bprmf -o 'my tables' --data-root 'my data'

@@ -108,6 +108,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     assert not Path("late").exists()
 
 
+SHOP = ["--users", "run/factors.safetensors", "--seen", "run/split.parquet"]
 COMMANDS: dict[str, list[list[str]]] = {
     "data": [["data", "stats", "orders.csv", *COLUMNS, *ABOUT]],
     "train": [["train", "--data", "orders.csv", *COLUMNS, *ABOUT, *QUICK, "--model", "lightgcn", "-o", "gcn"]],
@@ -116,7 +117,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "evaluate": [["evaluate", "run"], ["evaluate", "lists.csv", "--run", "run"], ["evaluate", "lists.csv"]],
     "explain": [
         ["explain", "run"],
-        ["diversify", "run", *EDITED, "--name", "rule", "--into", "rule"],
+        ["diversify", "run", *EDITED, "--name", "rule"],
         ["explain", "run", "--name", "rule"],
         ["explain", "run", "--name", "rule", "--user", "a,b"],
         ["explain", "run", "--name", "rule", "--user", "007", "--what-if", "without=🎬 film"],
@@ -125,7 +126,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "steer": [
         ["diversify", "run", *EDITED, "--name", "dials"],
         ["steer", "run", "--name", "dials", "--user", "a,b", "--set", "Sci, Fi=+0.2", "--keep"],
-        ["recommend", "run", "--name", "dials", "--live", "--users", "007"],
+        ["export", "run", "--name", "dials", "--form", "dials", "-o", "dials"],
         ["steer", "run", "--name", "dials", "--user", "a,b", "--set", "Sci, Fi=0", "--keep"],
     ],
     "erase": [["erase", "run", "--features", "2", "--draws", "2", "--controls", "0"]],
@@ -157,10 +158,10 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "report": [["report", "run"]],
     "batch": [
-        ["diversify", "run", *EDITED, "--into", "rule", "--name", "batched"],
-        ["export", "run", "--name", "batched", "--rule", "-o", "rule"],
-        ["batch", "rule", "--users", "run/factors.safetensors", "--dials", "-o", "batch", "--shard-users", "7"],
-        ["batch", "rule", "--users", "run/factors.safetensors", "--dials", "-o", "batch", "--shard-users", "7"],
+        ["diversify", "run", *EDITED, "--name", "batched"],
+        ["export", "run", "--name", "batched", "-o", "rule"],
+        ["batch", "rule", *SHOP, "--dials", "-o", "batch", "--shard-users", "7"],
+        ["batch", "rule", *SHOP, "--dials", "-o", "batch", "--shard-users", "7"],
     ],
     "diversify": [
         ["diversify", "run", *EDITED, "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]

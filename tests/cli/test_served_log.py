@@ -82,7 +82,7 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("monitor log --served log", "log is no export of a rule; write one with `recprism export RUN --rule`"),
+        ("monitor log --served log", "log is no export of a rule; write one with `recprism export RUN`"),
         ("monitor rule --served nowhere", "nowhere: there is no .parquet file"),
         ("monitor rule --served log --taken taken.csv", "no column 'item'"),
         ("monitor rule --served log --floor 80", "did you mean 80%?"),

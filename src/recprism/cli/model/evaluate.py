@@ -164,7 +164,8 @@ def evaluate(
     print_evaluation(result, notes, as_json, about=f"{target}, on the {part} part" if judged_by_run else str(target))
     if ours is not None:
         first = in_commas(ours.split().user_ids[0])
-        next_step(ours.command("recommend", users=first, part=part_option(part), base=base))
+        judged_on = part_option(part)
+        next_step(ours.command("recommend", users=first, judged=judged_on is not None, part=judged_on, base=base))
 
 
 def _require_same_users(ours: Run, theirs: Run) -> None:

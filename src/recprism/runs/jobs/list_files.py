@@ -188,6 +188,12 @@ def audit_against_run(
     context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
     with_list = np.flatnonzero(items[:, 0] >= 0)
     notes = _missing_notes(len(with_list), split.n_users, "users of the run", missing)
+    labels = split.part(part)
+    if len(labels) and not np.isin(np.arange(len(items))[:, None] * split.n_items + items, labels.keys).any():
+        notes += (
+            f"no list shows an item that its user took in the {part} part; live lists never do, and `recprism "
+            "recommend --judged` writes lists that can be judged",
+        )
     rows = with_list if missing == "skip" else np.arange(split.n_users)
     context = context.of_users(rows)
     found = evaluate(items[rows], context, metrics, bootstrap=bootstrap, users=split.user_ids[rows], seed=seed)
