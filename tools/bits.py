@@ -9,7 +9,8 @@ requests, the tensors and tables of run directories and exports, and the numbers
 and words as they are, arrays as hashes of their bits. A file is kept after each step that changed it. ``names.json``
 maps old names to new ones, for keys of JSON, metrics and file names that were renamed: {"sc": "subtopic_coverage"}.
 The exit code of ``compare`` is 1 if anything differs. Run both on the same machine with the same packages. Set
-PYTHONPATH to the ``src`` of the tree to be recorded; the tool prints which tree it is.
+PYTHONPATH to the ``src`` of the tree to be recorded; the tool prints which tree it is. Kernels are compiled anew, in a
+folder of their own: last digits can differ between the process that compiles a kernel and those that read it later.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from bits_inputs import write_inputs
-from bits_requests import TREE, request_time, service
 from safetensors.numpy import load_file
 
 FAST = ["--set", "epochs=5", "--set", "dim=16"]
 SEARCH = ["search", "gcn", "--set", "iterations=5", "-m", "ndcg@10,subtopic_coverage@10,ilad@10"]
+COMMAND, REQUESTS = ["-m", "recprism"], [str(Path(__file__).with_name("bits_requests.py"))]
 # Name of the step, words of the command. A command that is renamed is changed here, and its step keeps its name.
-COMMANDS: dict[str, list[str]] = {
+STEPS: dict[str, list[str]] = {
     "train": ["train", "-o", "films", *FAST, "--json"],
     "train lightgcn": ["train", "-o", "gcn", "--model", "lightgcn", *FAST, "--json"],
     "evaluate": ["evaluate", "films", "--json"],
@@ -77,9 +79,11 @@ COMMANDS: dict[str, list[str]] = {
     "features of tuples": ["features", "--tuples", "tuples.csv", "-o", "told", "--clusters", "3", "--json"],
     "features of attributes": ["features", "--attributes", "attributes.csv", "-o", "described", "--json"],
 }
+# Name of the step, name of the function in bits_requests.py.
+REQUEST_STEPS = {"request time": "request_time", "service": "service"}
 CHANGING = re.compile(
     r"(?<![a-z])(?:(?:milli)?seconds?|time|timestamp|date|path|folder|version|fingerprint|made_from|sentences?)(?![a-z])"
-    r"|^run$|^this report$|^what happened$",
+    r"|^run$|^loaded$|^this report$|^what happened$",
     re.IGNORECASE,
 )
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
@@ -93,9 +97,8 @@ def main() -> int:
     parser.add_argument("file", type=Path)
     parser.add_argument("--names", type=Path, help="JSON: old name -> new name")
     asked = parser.parse_args()
-    print(f"the tree is {TREE}", file=sys.stderr)
-    with tempfile.TemporaryDirectory() as folder:
-        found = gather(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kernels:
+        found = gather(Path(folder), {**os.environ, "PYTHONPATH": tree(), "NUMBA_CACHE_DIR": kernels})
     if asked.what == "record":
         asked.file.write_text(json.dumps(found, indent=0, sort_keys=True), encoding="utf-8")
         print(f"{len(found):,} values in {cpu_seconds():.0f} CPU seconds -> {asked.file}")
@@ -104,27 +107,33 @@ def main() -> int:
     return compare(renamed(json.loads(asked.file.read_text(encoding="utf-8")), names), found)
 
 
-def gather(folder: Path) -> Bits:
+def tree() -> str:
+    """Find the folder of the package. Commands run in another folder, so they get it by its full path."""
+    package = find_spec("recprism")
+    if package is None or package.origin is None:
+        raise SystemExit("recprism cannot be imported; set PYTHONPATH to the src of a tree")
+    found = Path(package.origin).resolve().parents[1]
+    print(f"the tree is {found}", file=sys.stderr)
+    return str(found)
+
+
+def gather(folder: Path, environment: dict[str, str]) -> Bits:
     """Run every step in ``folder`` and read what it says and writes."""
     found: Bits = {}
     files = Files(folder)
     write_inputs(folder)
-    for name, step in STEPS.items():
+    commands = {name: [*COMMAND, *words] for name, words in STEPS.items()}
+    commands |= {name: [*REQUESTS, function] for name, function in REQUEST_STEPS.items()}
+    for name, words in commands.items():
         print(name, file=sys.stderr, flush=True)
-        said = step(folder) if callable(step) else run(name, step, folder)
-        found.update(flat(said, f"{name}: "))
+        done = subprocess.run(
+            [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise SystemExit(f"{name}: {done.stderr}")
+        found.update(flat(json.loads(done.stdout), f"{name}: "))
         found.update((f"{file} after {name}: {key}", value) for file, key, value in files.changed())
     return found
-
-
-def run(name: str, words: list[str], folder: Path) -> Any:
-    """Run a command, and return its JSON."""
-    command = [sys.executable, "-m", "recprism", *words]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TREE), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{name}: {done.stderr}")
-    return json.loads(done.stdout)
 
 
 def flat(value: Any, at: str) -> Bits:
@@ -206,9 +215,6 @@ class _Text(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._hidden:
             self.found.append(data)
-
-
-STEPS: dict[str, list[str] | Callable[[Path], Any]] = {**COMMANDS, "request time": request_time, "service": service}
 
 
 def cpu_seconds() -> float:

@@ -1,19 +1,22 @@
-"""Requests of tools/bits.py: the only part of it that knows names of Python and HTTP. Change it when they change."""
+"""Requests of tools/bits.py: the only part of it that knows names of Python and HTTP. Change it when they change.
+
+python tools/bits_requests.py request_time      in the folder of the recording; prints JSON
+python tools/bits_requests.py service
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from bits_inputs import PRICES, requests, vectors
 from fastapi.testclient import TestClient
 
-import recprism
 from recprism import serving
 from recprism.service import Settings, create_app
-
-TREE = Path(recprism.__file__).parents[1]
-"""What is recorded. Commands run in another folder, so it is given to them by its full path."""
 
 
 def request_time(folder: Path) -> Any:
@@ -46,3 +49,9 @@ def service(folder: Path) -> Any:
         answers = {f"{place} {name}": client.post(place, json=body) for place, name, body in bodies}
         answers |= {place: client.get(place) for place in ("/rule", "/ready", "/health")}
     return {name: {"status": answer.status_code, "body": answer.json()} for name, answer in answers.items()}
+
+
+STEPS: dict[str, Callable[[Path], Any]] = {"request_time": request_time, "service": service}
+
+if __name__ == "__main__":
+    print(json.dumps(STEPS[sys.argv[1]](Path.cwd())))
