@@ -38,7 +38,7 @@ LIGHT = {
     "recprism.__version__",
     "recprism.data.ProgressCallback",
     "recprism.data.Share",
-    "recprism.deploy.RuleFile",
+    "recprism.forms.RuleFile",
     "recprism.integrations.RecprismRanker",
 }
 
