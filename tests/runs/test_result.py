@@ -30,7 +30,7 @@ def trained(trained_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="module")
 def result(trained: Run) -> rp.Result:
-    return rp.diversify(trained.scenario(), "subtopic_coverage", 0.2, guards={"recall@20": 0.3})
+    return rp.diversify(trained.scenario(), "subtopic_coverage", 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +70,9 @@ def test_save_and_load_give_the_same_lists_reasons_and_certificate_back(result: 
 def test_a_named_result_is_loaded_by_its_name(result: rp.Result, trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     put_result(run.named("bold"), result)
-    require_same(result, rp.Result.load(run.path, "bold"))
-    require_same(result, run.results["bold"])
+    for found in (rp.Result.load(run.path, "bold"), run.results["bold"]):
+        assert found.to_dict() == result.to_dict()
+        assert found.lists(USERS).equals(result.lists(USERS))
     with pytest.raises(InputError, match="holds no result yet"):
         rp.Result.load(run.path)
 
@@ -88,7 +89,9 @@ def test_a_named_result_is_loaded_by_its_name(result: rp.Result, trained_run: Ca
     ids=["items", "shares", "together", "violated"],
 )
 def test_constraints_are_kept_with_the_result(trained: Run, constraints: dict[str, Any], tmp_path: Path) -> None:
-    found = rp.diversify(trained.scenario(), "subtopic_coverage", 0.4, constraints=constraints)
+    found = rp.diversify(
+        trained.scenario(), "subtopic_coverage", 0.4, guards={"recall@20": 0.6}, constraints=constraints
+    )
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
     assert found.violations is not None
@@ -202,9 +205,9 @@ def test_a_result_is_not_replaced_unless_asked(result: rp.Result, trained_run: C
     less = rp.diversify(run.scenario(), "subtopic_coverage", 0.05)
     with pytest.raises(InputError, match="already has a result; use --overwrite"):
         put_result(run, less)
-    require_same(result, run.load_result())
+    assert run.load_result().to_dict() == result.to_dict()
     put_result(run, less, overwrite=True)
-    require_same(less, run.load_result())
+    assert run.load_result().to_dict() == less.to_dict() != result.to_dict()
 
 
 @pytest.mark.parametrize("live", [True, False])

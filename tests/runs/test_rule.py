@@ -12,6 +12,7 @@ import pytest
 from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
+from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, load_export
 from recprism.rerank import Optimal, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
@@ -113,6 +114,20 @@ def test_dials_are_compiled_for_live_lists_and_half_of_alpha_is_half_the_trade_o
     assert made.agreement is not None
     assert (made.agreement.users, made.agreement.same_items) == (len(equal), equal.sum())
     assert made.agreement.same_order == (given == wanted).all(1).sum()
+
+
+def test_an_exported_rule_with_other_arrays_is_refused(run: Run, tmp_path: Path) -> None:
+    form, folder, made = export_run(run, tmp_path / "rule")
+    assert (form, folder) == ("rule", tmp_path / "rule")
+    assert isinstance(made, RuleFile)
+    rule = run.load_result().own_rule()
+    again = RuleFile.read(folder)
+    assert (again.goals, again.trade_off, again.k) == (dict(rule.goals), rule.trade_off, rule.k)
+    with np.load(folder / "rule.npz", allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    np.savez(folder / "rule.npz", **{**arrays, "shares": arrays["shares"] / 2})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"rule\.npz is damaged, or of another export"):
+        RuleFile.read(folder)
 
 
 def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
