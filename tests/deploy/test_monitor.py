@@ -86,7 +86,7 @@ def test_judged_lists_are_compared_with_judged_ones(run: Run, tmp_path: Path) ->
 def test_base_lists_retain_nothing_and_the_cause_is_reported(run: Run, base: pl.DataFrame, tmp_path: Path) -> None:
     found = monitor(run, file(base, tmp_path))
     assert found.rows[0].share == pytest.approx(0) and not found.passed
-    assert "the new vectors are not in use" in found.verdict()
+    assert "the rule is not in use" in found.verdict()
 
 
 def test_half_is_retained_if_half_of_the_users_get_the_new_lists(

@@ -134,7 +134,7 @@ class Monitored:
         return f"holds: {first.words()} {promise} in {first.lists:,} lists{lowest}; {wanted}."
 
     def _cause(self) -> str:
-        return ": the served lists are the base's, so the new vectors are not in use" if self.like_base > SAME else ""
+        return ": the served lists are the base's, so the rule is not in use" if self.like_base > SAME else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

@@ -315,6 +315,7 @@ class Result(Displayed):
         for name, given in (of_vectors if form == "rule" else of_rule).items():
             if given:
                 raise InputError(f"{name} has no effect on --form {form}; omit it, or choose another form")
+        require_new_folder(Path(folder))  # before anything is compiled
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
         _ = self.scenario.factors  # refuses scores without vectors
@@ -347,7 +348,6 @@ class Result(Displayed):
                 "this result keeps items of older lists, which a rule at request time does not know; export "
                 "--form user-vectors or dials"
             )
-        require_new_folder(Path(folder))
         with_vectors = vectors and isinstance(self.scenario.base, Factors)
         made = collect_rule(self.context(), rule, vectors=with_vectors, histories=histories)
         run, result, made_from = self._origin()
