@@ -188,8 +188,8 @@ def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
 def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     """Return the rule of a path's point.
 
-    The lifts of exposure goals are found in the context of the part that certifies by default (see
-    :func:`deciding_part`). They belong to the rule: every other context uses the same ones.
+    The lifts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
+    They belong to the rule: every other context uses the same ones.
 
     Stability: provisional.
     """
