@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
+from recprism.data.interactions import Interactions
 from recprism.errors import InputError
 
 
@@ -25,6 +26,23 @@ class HistoryOrder:
 
     pairs: Incidence
     place: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, *parts: Interactions) -> HistoryOrder | None:
+        """Order the interactions of some parts, over the same users and items, by their times; None without times.
+
+        Of equal times, the item with the smaller number is first.
+        """
+        times = [part.timestamp for part in parts if part.timestamp is not None]
+        if len(times) < len(parts):
+            return None
+        user, item = (np.concatenate([getattr(part, name) for part in parts]) for name in ("user", "item"))
+        by_time = np.lexsort((item, np.concatenate(times), user))
+        counts = np.bincount(user, minlength=parts[0].n_users)
+        place = np.empty(len(user), np.int32)
+        place[by_time] = np.arange(len(user)) - np.repeat(np.cumsum(counts) - counts, counts)
+        pairs = Incidence.from_pairs(user, item, (parts[0].n_users, parts[0].n_items))
+        return cls(pairs, place[np.lexsort((item, user))])
 
     def places_of(self, some: Incidence) -> NDArray[np.int32]:
         """Return ``(len(some),)`` places of some of the interactions, users x items.

@@ -35,8 +35,7 @@ class Split(Displayed):
         settings: How the split was made.
         train_order: ``(len(train),)`` place of each training interaction in its user's history, from 0, in the order of
             ``train``. Only splits by time have it; splits derived from them, except :meth:`of_users`, do not.
-        order: The order in time of the interactions of all parts; None if they have no times. Of equal times, the item
-            with the smaller number is first.
+        order: The order in time of the interactions of all parts; None if they have no times.
 
     Stability: stable.
     """
@@ -191,7 +190,7 @@ def split_interactions(
     settings = {"method": method, "seed": seed if isinstance(seed, int) else None, **options}
     train_order = _train_order(ordered.take(parts == TRAIN), generator) if method in BY_TIME else None
     ids = (ordered.user_ids, ordered.item_ids)
-    return Split(train, validation, test, *ids, settings, train_order, _order(ordered))
+    return Split(train, validation, test, *ids, settings, train_order, HistoryOrder.of(ordered))
 
 
 def per_user_random(
@@ -297,16 +296,6 @@ def rank_in_user(
 def _train_order(train: Interactions, generator: np.random.Generator) -> NDArray[np.int32]:
     rank, _ = rank_in_user(train, positions_in_time(train, generator))
     return rank.astype(np.int32)
-
-
-def _order(ordered: Interactions) -> HistoryOrder | None:
-    """Return the order in time of interactions, which are sorted by user and item; None without times."""
-    if ordered.timestamp is None:
-        return None
-    position = np.empty(len(ordered), np.int64)
-    position[np.argsort(ordered.timestamp, kind="stable")] = np.arange(len(ordered))
-    pairs = Incidence.from_pairs(ordered.user, ordered.item, (ordered.n_users, ordered.n_items))
-    return HistoryOrder(pairs, rank_in_user(ordered, position)[0].astype(np.int32))
 
 
 def _held_out_shares(validation: Share, test: Share) -> tuple[float, float]:
