@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
-from recprism.data.history_order import HistoryOrder
+from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

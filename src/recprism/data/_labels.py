@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from recprism.data._checks import random_generator
 from recprism.data._ids import find_ids, show
-from recprism.data.history_order import HistoryOrder
 from recprism.data.incidence import Incidence
-from recprism.data.interactions import Interactions, drop_duplicates
+from recprism.data.interactions import HistoryOrder, Interactions, drop_duplicates
 from recprism.data.shares import Share, share
 from recprism.data.split import Split, held_out_counts, in_canonical_order, positions_in_time, rank_in_user
 from recprism.errors import InputError

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
-from recprism.data.history_order import HistoryOrder
 from recprism.data.incidence import Incidence
-from recprism.data.interactions import Interactions
+from recprism.data.interactions import HistoryOrder, Interactions
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
 

@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data._ids import id_series, known_positions, number_ids
-from recprism.data.history_order import HistoryOrder
 from recprism.data.incidence import Incidence
+from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
