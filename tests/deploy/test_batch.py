@@ -279,6 +279,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
     replace(rule_file(), item_vectors=None).write(tmp_path / "bare")
     replace(rule_file(), lifts=np.zeros(ITEMS)).write(tmp_path / "lifted")
     rule_file(constraints={"min_items": {"topic 1": 2}}).write(tmp_path / "counted")
+    rule_file(history_window=3).write(tmp_path / "recent")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "other.txt").touch()
     for rule, users, folder, words in (
@@ -290,6 +291,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
         ("bare", "users.npy", "new", "no item vectors"),
         ("lifted", "users.npy", "new", "lifts"),
         ("counted", "users.npy", "new", "min_items"),
+        ("recent", "users.npy", "new", "only a user's latest 3 interactions"),
         ("nowhere", "users.npy", "new", "no export of a rule"),
         ("rule", "users.npy", "full", "not empty"),
     ):

@@ -229,7 +229,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         assert recprism("train", "-o", path, "--seed", seed, "--set", "epochs=12", "--set", "dim=16")[0] == 0
     code, said = recprism("refit", new, "--like", old)
     assert (code, "holds no vectors within a budget to follow" in said) == (2, True)
-    assert recprism("diversify", old, "--budget", 0.4)[0] == 0
+    assert recprism("diversify", old, "--budget", 0.4, "--history-window", 30)[0] == 0
     for words, message in (
         (("refit", new, "--like", old, "--budget", 0.1), "there is no option --budget"),
         (("refit", new, "--max-churn", 0.1), "--like is missing"),
@@ -255,6 +255,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert run.config.diversify == Run.open(old).config.diversify
     kept = run.load_result()
     assert isinstance(kept.scenario, StickyScenario)
+    assert (kept.own_rule().history_window, kept.scenario.history_window) == (30, 30)
     judged, old_lists = kept.ranked(live=False)[0], kept.scenario.held
     assert churn(old_lists, judged) <= facts["retrained"]["churn"]["served"], "items that are gone are not among them"
     free = run.scenario().rank(kept.own_rule())[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, permutations
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
+from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -343,6 +345,36 @@ def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
     found = what_if(scenario, rule, 103, seen=ids[shown[1]])
     assert list(found.after) == ids[consumed].tolist()
     assert set(found.came) == set(found.after) - set(found.before)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 4))
+def test_what_if_moves_the_history_window(seed: int, window: int) -> None:
+    """What is consumed now is the latest, and where an item is forgotten, an older one counts again."""
+    whole, user = world(seed), 3
+    every = Incidence.from_pairs(*np.nonzero(np.ones((USERS, ITEMS))), (USERS, ITEMS))
+    place = np.random.default_rng(seed).permutation(len(every)).astype(np.int32)
+
+    def case(train: Incidence, place: Any, **constraints: Any) -> Scenario:
+        split = replace(whole.split, train=train, order=HistoryOrder(every, place))
+        about = (whole.factors, split, whole.subtopics, "test", whole.k)
+        return Scenario(*about, constraints=constraints, history_window=window)
+
+    scenario = case(whole.split.train, place)
+    rule, ids = rule_at(scenario, "subtopic_coverage", 0.3), scenario.split.item_ids
+    row, train = np.array([user]), whole.split.train
+    consumed = int(scenario.rank(rule, users=row)[0][0, 1])
+    later = place.copy()
+    later[user * ITEMS + consumed] = len(every)
+    with_it = case(train.union(Incidence.from_pairs(row, np.array([consumed]), train.shape)), later)
+    found = what_if(scenario, rule, 100 + user, seen=ids[consumed])
+    assert list(found.after) == ids[with_it.rank(rule, users=row)[0][0]].tolist()
+    forgotten = int(scenario.seen_in_time(user)[-1])
+    kept = train.keys != user * ITEMS + forgotten
+    left = Incidence.from_pairs(train.row_of_entry[kept], train.indices[kept], train.shape)
+    without_it = case(left, place, banned=[forgotten])
+    found = what_if(scenario, rule, 100 + user, forget=ids[forgotten])
+    assert list(found.after) == ids[without_it.rank(rule, users=row)[0][0]].tolist()
 
 
 # -- sentences on real data -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from recprism.runs.jobs.saved import put_result
 from recprism.runs.run import Run
 
 Call = Callable[..., int]
-LIVE, JUDGED = "live lists: all known history counts", "judged lists: history before the test part"
+LIVE, JUDGED = "live lists: all known history", "judged lists: history before the test part"
 USERS = (1, 42, 610)
 
 

@@ -49,7 +49,7 @@ def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
 def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
     stored = json.loads((run.path / "result.json").read_text(encoding="utf-8"))
     assert stored["goal"] == "subtopic_coverage"
-    assert set(stored["rule"]) == {"goals", "trade_off", "history_weight", "units", "k", "candidates"}
+    assert set(stored["rule"]) == {"goals", "trade_off", "history_weight", "history_window", "units", "k", "candidates"}
     assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
 
 
@@ -164,7 +164,9 @@ def test_stored_units_are_prices_that_a_new_catalogue_does_not_change(scenario: 
     assert (own != other).any()
 
 
-@pytest.mark.parametrize("wrong", [{"trade_off": 2.0}, {"k": 0}, {"goals": {"novelty": 1.0}}, {"colour": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"trade_off": 2.0}, {"k": 0}, {"history_window": 0}, {"goals": {"novelty": 1.0}}, {"colour": 1}]
+)
 def test_wrong_settings_of_a_rule_are_refused(scenario: Scenario, wrong: dict[str, object]) -> None:
     facts = rule_at(scenario, "subtopic_coverage", 0.2).to_dict()
     assert Rule.from_dict(facts).to_dict() == facts

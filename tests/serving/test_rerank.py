@@ -21,6 +21,7 @@ from recprism._compile import cache_folder
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
+from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -277,6 +278,33 @@ def test_items_that_the_export_does_not_know_compete_by_score(online: ServedRule
     assert found.ids[0] == "new"
     assert found.unknown == ("new", "newer")
     assert found.reasons[0].new_categories == ()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_a_history_window_counts_the_last_items_only(seed: int, window: int) -> None:
+    whole = world(seed)
+    known = whole.split.live().train
+    place = np.random.default_rng(seed).permutation(len(known)).astype(np.int32)
+    split = replace(whole.split, order=HistoryOrder(known, place))
+    scenario = Scenario(whole.factors, split, whole.subtopics, "test", whole.k, history_window=window)
+    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
+    online = ServedRule(collect_rule(scenario, rule, vectors=True, histories=True))
+    assert online.file.history_window == window
+    for user in range(USERS):
+        in_time = scenario.split.item_ids[scenario.seen_in_time(user)].tolist()
+        asked = {**request_of(scenario, user), "history": in_time}
+        offline = scenario.split.item_ids[scenario.rank(rule)[0][user]].tolist()
+        assert list(online.rerank(**asked).ids) == offline
+        assert list(online.rerank(**{**asked, "history": in_time[-window:]}).ids) == offline
+        assert list(online.rerank(**{**asked, "history": None}).ids) == offline, "the stored history"
+
+
+def test_a_scenario_and_its_rule_have_one_history_window() -> None:
+    scenario = world(0)
+    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
+    with pytest.raises(InputError, match="the rule has history_window=3, and the scenario None"):
+        scenario.rank(replace(rule, history_window=3))
 
 
 def test_items_of_a_history_that_the_export_does_not_know_are_named() -> None:

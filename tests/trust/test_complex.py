@@ -63,6 +63,9 @@ WRITERS: dict[str, Callable[[Path, np.ndarray[Any, Any], np.ndarray[Any, Any]], 
 @pytest.mark.parametrize("ending", WRITERS)
 def test_files_are_named(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"vectors{ending}"
-    WRITERS[ending](path, REAL, COMPLEX)
+    try:
+        WRITERS[ending](path, REAL, COMPLEX)
+    except KeyError:
+        pytest.skip("this version of safetensors cannot write complex numbers")
     with pytest.raises(InputError, match=rf"vectors\{ending}: the item vectors are complex numbers \(complex64\)"):
         from_files(path, path)

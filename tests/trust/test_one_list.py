@@ -160,7 +160,7 @@ def requests(world: World, live: bool) -> dict[Any, dict[str, Any]]:
     case = world.run.load_result().context(live=live)
     vectors, ids = case.factors.search_vectors[0], case.split.item_ids
     rows = dict(zip(case.split.user_ids.tolist(), range(case.factors.n_users), strict=True))
-    seen = {user: ids[case.seen.row(rows[user])].tolist() for user in world.users}
+    seen = {user: ids[case.seen_in_time(rows[user])].tolist() for user in world.users}
     return {
         user: {"user_vector": vectors[rows[user]].tolist(), "history": seen[user], "exclude": seen[user]}
         for user in world.users
@@ -282,8 +282,8 @@ def printed() -> Callable[..., str]:
     return call
 
 
-def of_run(run: Run, call: Callable[..., str], folder: Path) -> World:
-    diversify_within(run, BudgetConfig(goal=GOAL, budgets={"ndcg@10": BUDGET}))
+def of_run(run: Run, call: Callable[..., str], folder: Path, history_window: int | None = None) -> World:
+    diversify_within(run, BudgetConfig(goal=GOAL, budgets={"ndcg@10": BUDGET}, history_window=history_window))
     ids = run.factors().user_ids
     chosen = ids[np.linspace(0, len(ids) - 1, N).astype(int)].tolist()
     return World(run, chosen, call, folder)
@@ -294,6 +294,14 @@ def films(
     trained_run: Callable[..., Run], printed: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
 ) -> World:
     return of_run(trained_run(3, 16), printed, tmp_path_factory.mktemp("films"))
+
+
+@pytest.fixture(scope="module")
+def recent(
+    trained_run: Callable[..., Run], printed: Callable[..., str], tmp_path_factory: pytest.TempPathFactory
+) -> World:
+    """The same run with a rule that looks at the latest three interactions only."""
+    return of_run(trained_run(3, 16), printed, tmp_path_factory.mktemp("recent"), history_window=3)
 
 
 @pytest.fixture(scope="module")
@@ -351,6 +359,21 @@ def ml1m_run(ml1m: Dataset, printed: Callable[..., str], tmp_path_factory: pytes
 @pytest.mark.parametrize("surface", SURFACES)
 def test_so_it_is_on_movielens_1m(ml1m_run: World, surface: str) -> None:
     compared(ml1m_run, surface)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("surface", sorted({*SURFACES} - {"the estimator", "recprism batch"}))
+def test_so_it_is_with_a_history_window(recent: World, surface: str) -> None:
+    """The estimator has no window, and batch lists refuse one: seen items have no order there."""
+    compared(recent, surface)
+
+
+def test_a_history_window_makes_other_lists(films: World, recent: World) -> None:
+    """Otherwise the test above would not notice a window that is left out."""
+    rule = recent.run.load_result().own_rule()
+    assert rule.history_window == 3
+    whole, last = (as_lists(it.run.load_result().lists(films.users)) for it in (films, recent))
+    assert sum(whole[user] != last[user] for user in films.users) > N // 4
 
 
 def test_live_and_judged_lists_differ(films: World) -> None:

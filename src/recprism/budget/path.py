@@ -204,6 +204,7 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
         goals=dict.fromkeys(names, 1.0),
         trade_off=trade_off,
         history_weight=HISTORY_WEIGHT if others and len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0,
+        history_window=scenario.history_window,
         units=scenario.once(("units", names), lambda: goal_units(others, scenario.features, *sizes)),
         k=scenario.k,
         candidates=DEPTH,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
-from recprism.data._checks import random_generator
+from recprism.data._checks import Whole, random_generator
 from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
@@ -75,9 +75,12 @@ class Scenario(Displayed):
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
             tail_floor, per_user_diversity. All lists of the scenario keep them, those of the model as it is, too.
             Items are row numbers, categories are names.
+        history_window: How many of a user's latest interactions count as history; None counts all of them. Seen items
+            are left out of lists in either case.
 
     Raises:
-        InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other.
+        InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other,
+            or if there is a window and the interactions have no times.
 
     Stability: provisional.
     """
@@ -92,10 +95,14 @@ class Scenario(Displayed):
         *,
         store: PathStore | None = None,
         constraints: Constraints | None = None,
+        history_window: int | None = None,
     ) -> None:
         _require_same_rows(model, split)
         self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
         self.constraints = _given(constraints)
+        self.history_window = Whole(1, none="for all interactions").read("history_window", history_window)
+        if history_window is not None:
+            split.require_order()
         self.seen = split.seen_before(part)
         self._store = store
         self._computed: dict[Any, Any] = {}
@@ -108,11 +115,16 @@ class Scenario(Displayed):
         """Return the same model about to serve lists that another part judges."""
         if part == self.part:
             return self
-        return self.once(("on", part), lambda: self._with(part, self.constraints))
+        return self.once(("on", part), lambda: self._with(part, self.constraints, self.history_window))
 
     def under(self, constraints: Constraints | None) -> Scenario:
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
-        return self._with(self.part, constraints) if constraints or self.constraints else self
+        return self._with(self.part, constraints, self.history_window) if constraints or self.constraints else self
+
+    def with_window(self, history_window: int | None) -> Scenario:
+        """Return the same model with another number of latest interactions that count as history."""
+        same = history_window == self.history_window
+        return self if same else self._with(self.part, self.constraints, history_window)
 
     def live(self) -> Scenario:
         """Return the live context: all known interactions count as seen. Its lists are not stored."""
@@ -120,11 +132,11 @@ class Scenario(Displayed):
 
     def _live(self) -> Scenario:
         other = (self.base, self.split.live(), self.subtopics, self.part, self.k)
-        return Scenario(*other, constraints=self.constraints)
+        return Scenario(*other, constraints=self.constraints, history_window=self.history_window)
 
-    def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
+    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
         other = (self.base, self.split, self.subtopics, part, self.k)
-        return Scenario(*other, store=self._store, constraints=constraints)
+        return Scenario(*other, store=self._store, constraints=constraints, history_window=history_window)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
         """Return the scenario with the categories of items shuffled among items of similar popularity.
@@ -135,7 +147,7 @@ class Scenario(Displayed):
             return None
         items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
         other = (self.base, self.split, self.subtopics.take_items(items), self.part, self.k)
-        return Scenario(*other, constraints=self.constraints)
+        return Scenario(*other, constraints=self.constraints, history_window=self.history_window)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -161,17 +173,32 @@ class Scenario(Displayed):
             scenario.keep_lists(goal)
 
     def _kind(self) -> str:
-        """Return what the store calls these lists; other constraints make other lists."""
-        if not self.constraints:
+        """Return what the store calls these lists; other constraints or another window make other lists."""
+        if not self.constraints and self.history_window is None:
             return self.part
+        window = {} if self.history_window is None else {"history_window": self.history_window}
         plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}
-        words = json.dumps(plain, sort_keys=True, default=str)
+        words = json.dumps({**plain, **window}, sort_keys=True, default=str)
         return f"{self.part}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
     @cached_property
     def hidden(self) -> Incidence:
         """``(n_users, n_items)`` pairs that no list shows: items that the user has seen, and banned items."""
         return self.seen.with_cols(np.asarray(self.constraints.get("banned", ()), np.int64))
+
+    @cached_property
+    def history(self) -> Incidence:
+        """``(n_users, n_items)`` the interactions that count as history: the latest ones of the window."""
+        if self.history_window is None:
+            return self.seen
+        return self.split.require_order().latest(self.seen, self.history_window)
+
+    def seen_in_time(self, user: int) -> NDArray[np.int32]:
+        """Return the items that a user has seen; if a window counts them, the oldest first."""
+        if self.history_window is None:
+            return self.seen.row(user)
+        own, order = self.seen.take_rows(np.array([user])), self.split.require_order().of_users(np.array([user]))
+        return own.indices[order.by_time(own)]
 
     def rank(
         self, model: Ranker, k: int | None = None, *, users: NDArray[Any] | None = None
@@ -205,6 +232,11 @@ class Scenario(Displayed):
 
     def _rank_by_rule(self, rule: Rule, k: int, users: NDArray[Any] | None) -> tuple[Lists, NDArray[np.float32]]:
         """Run the rule page by page; each page chooses from the best candidates that earlier pages left."""
+        if rule.history_weight and rule.history_window != self.history_window:
+            raise InputError(
+                f"the rule has history_window={rule.history_window}, and the scenario {self.history_window}; give both "
+                "the same"
+            )
         whole = not self.constraints.keys() & set(SHARES)  # without shares, a shorter list begins the page
         page = rule.k if whole else min(k, rule.k)
         pages: list[Lists] = []
@@ -369,7 +401,7 @@ class Scenario(Displayed):
         return Features(
             vectors=self.item_vectors,
             subtopics=self.subtopics,
-            user_subtopics=subtopic_probabilities(self.seen, self.subtopics),
+            user_subtopics=subtopic_probabilities(self.history, self.subtopics),
         )
 
     @cached_property
@@ -433,6 +465,7 @@ class Scenario(Displayed):
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),
             **({"constraints": len(self.constraints)} if self.constraints else {}),
+            **({} if self.history_window is None else {"history_window": self.history_window}),
         }
 
 

@@ -26,7 +26,7 @@ class StickyScenario(Scenario):
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
         about = (of.factors, of.split, of.subtopics, of.part, of.k)
-        super().__init__(*about, constraints=of.constraints)
+        super().__init__(*about, constraints=of.constraints, history_window=of.history_window)
         self.of, self.held, self.stickiness = of, held, stickiness
 
     def _live(self) -> Scenario:
@@ -34,8 +34,8 @@ class StickyScenario(Scenario):
         live = self.of.live()
         return StickyScenario(live, np.where(_is_in(live.seen, self.held), -1, self.held), self.stickiness)
 
-    def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
-        of = self.of.on(part)
+    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
+        of = self.of.on(part).with_window(history_window)
         return StickyScenario(
             of if constraints == of.constraints else of.under(constraints), self.held, self.stickiness
         )

@@ -117,4 +117,7 @@ def _conclusion(run: Run, kept: Result) -> list[str]:
         said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")
     elif kept.certificate is not None and kept.certificate.part != JUDGED_ON:
         said.append(f"judged on the {JUDGED_ON} part, which was not used to choose the lists")
+    window = None if kept.rule is None else kept.rule.history_window
+    if window is not None:
+        said.append(f"only the latest {window:,} interactions of a user count as history, here and at request time")
     return said if kept.violations is None else [*said, kept.violations.sentence()]

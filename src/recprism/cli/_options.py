@@ -268,6 +268,6 @@ def lists_in(judged: bool, part: str = "test") -> str:
     """Say which lists an output shows.
 
     >>> lists_in(False), lists_in(True)
-    ('live lists: all known history counts', 'judged lists: history before the test part')
+    ('live lists: all known history', 'judged lists: history before the test part')
     """
-    return f"judged lists: history before the {part} part" if judged else "live lists: all known history counts"
+    return f"judged lists: history before the {part} part" if judged else "live lists: all known history"

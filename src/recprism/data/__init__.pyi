@@ -8,6 +8,7 @@ from recprism.data.frames import Columns as Columns
 from recprism.data.frames import interactions_from_csr as interactions_from_csr
 from recprism.data.frames import interactions_from_frame as interactions_from_frame
 from recprism.data.incidence import Incidence as Incidence
+from recprism.data.interactions import HistoryOrder as HistoryOrder
 from recprism.data.interactions import Interactions as Interactions
 from recprism.data.progress import ProgressCallback as ProgressCallback
 from recprism.data.shares import Share as Share

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.data._checks import random_generator
 from recprism.data._ids import find_ids, show
 from recprism.data.incidence import Incidence
-from recprism.data.interactions import Interactions, drop_duplicates
+from recprism.data.interactions import HistoryOrder, Interactions, drop_duplicates
 from recprism.data.shares import Share, share
 from recprism.data.split import Split, held_out_counts, in_canonical_order, positions_in_time, rank_in_user
 from recprism.errors import InputError
@@ -117,13 +117,15 @@ def split_labels(
     shape = (history.n_users, history.n_items)
     train, empty = history.matrix(), Incidence.empty(shape)
     settings = {"method": SET_ASIDE if set_aside else GIVEN}
+    ids = (history.user_ids, history.item_ids)
     if held_out is None:
-        return Split(train, empty, empty, history.user_ids, history.item_ids, settings), 0
+        return Split(train, empty, empty, *ids, settings, order=HistoryOrder.of(history)), 0
     new = ~np.isin(held_out.user * history.n_items + held_out.item, train.keys)
     labels = held_out.take(new)
     tested = _second_half(labels, generator)
     validation, test = (labels.take(it).matrix() for it in (~tested, tested))
-    return Split(train, validation, test, history.user_ids, history.item_ids, settings), int((~new).sum())
+    order = HistoryOrder.of(history, labels)
+    return Split(train, validation, test, *ids, settings, order=order), int((~new).sum())
 
 
 def _set_aside(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
-from recprism.data.interactions import Interactions
+from recprism.data.interactions import HistoryOrder, Interactions
 from recprism.data.shares import Share, share
 from recprism.errors import InputError
 
@@ -34,6 +34,7 @@ class Split(Displayed):
         settings: How the split was made.
         train_order: ``(len(train),)`` place of each training interaction in its user's history, from 0, in the order of
             ``train``. Only splits by time have it; splits derived from them, except :meth:`of_users`, do not.
+        order: The order in time of the interactions of all parts; None if they have no times.
 
     Stability: stable.
     """
@@ -45,6 +46,7 @@ class Split(Displayed):
     item_ids: NDArray[Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     train_order: NDArray[np.int32] | None = None
+    order: HistoryOrder | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sizes of the parts and the settings, in plain values."""
@@ -84,7 +86,21 @@ class Split(Displayed):
         """Return the split for lists that real users see: every interaction is history, and nothing is held out."""
         nothing = Incidence.empty(self.train.shape)
         known = self.seen_before_test.union(self.test) if len(self.test) else self.seen_before_test
-        return Split(known, nothing, nothing, self.user_ids, self.item_ids, {**self.settings, "live": True})
+        settings = {**self.settings, "live": True}
+        return Split(known, nothing, nothing, self.user_ids, self.item_ids, settings, order=self.order)
+
+    def require_order(self) -> HistoryOrder:
+        """Return the order in time of the interactions.
+
+        Raises:
+            InputError: They have no times.
+        """
+        if self.order is None:
+            raise InputError(
+                "the interactions have no times, so none of them is the latest; map a timestamp column, or omit the "
+                "history window"
+            )
+        return self.order
 
     def carve_validation(self, size: Share = 0.125, *, seed: int = 0) -> Split:
         """Take a validation part out of the training part of each user, for protocols that have none.
@@ -109,15 +125,16 @@ class Split(Displayed):
         held_out = rank >= counts - np.minimum(held_out_counts(counts, wanted), counts - 1)
         train, validation = (Incidence.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out))
         carved = {**self.settings, "carved": wanted}
-        return Split(train, validation, self.test, self.user_ids, self.item_ids, carved)
+        return Split(train, validation, self.test, self.user_ids, self.item_ids, carved, order=self.order)
 
     def of_users(self, rows: NDArray[np.int64]) -> Split:
         """Return the same split for some users, given by their row numbers."""
         train, validation, test = (part.take_rows(rows) for part in (self.train, self.validation, self.test))
-        order = self.train_order
-        if order is not None:  # places travel like the entries they belong to
-            order = replace(self.train, indices=order).take_rows(rows).indices
-        return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings, order)
+        train_order, order = self.train_order, self.order
+        if train_order is not None:  # places travel like the entries they belong to
+            train_order = replace(self.train, indices=train_order).take_rows(rows).indices
+        orders = (train_order, None if order is None else order.of_users(rows))
+        return Split(train, validation, test, self.user_ids[rows], self.item_ids, self.settings, *orders)
 
     def of_items(self, columns: NDArray[np.int64]) -> Split:
         """Return the same split for some items, given by their column numbers; other interactions are dropped."""
@@ -133,6 +150,7 @@ class Split(Displayed):
             self.user_ids,
             self.item_ids,
             {**self.settings, "refit": True},
+            order=self.order,
         )
 
 
@@ -169,8 +187,9 @@ def split_interactions(
         Incidence.from_pairs(ordered.user[parts == part], ordered.item[parts == part], shape) for part in range(3)
     )
     settings = {"method": method, "seed": seed if isinstance(seed, int) else None, **options}
-    order = _train_order(ordered.take(parts == TRAIN), generator) if method in BY_TIME else None
-    return Split(train, validation, test, ordered.user_ids, ordered.item_ids, settings, order)
+    train_order = _train_order(ordered.take(parts == TRAIN), generator) if method in BY_TIME else None
+    ids = (ordered.user_ids, ordered.item_ids)
+    return Split(train, validation, test, *ids, settings, train_order, HistoryOrder.of(ordered))
 
 
 def per_user_random(

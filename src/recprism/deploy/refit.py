@@ -172,11 +172,12 @@ class _StickyOnNewLabels(StickyScenario):
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
         split = replace(of.split, **fresh)
         about = (of.factors, split, of.subtopics, of.part, of.k)
-        super().__init__(Scenario(*about, constraints=of.constraints), previous.lists(of), stickiness)
+        fresh_labels = Scenario(*about, constraints=of.constraints, history_window=of.history_window)
+        super().__init__(fresh_labels, previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
-    def _with(self, part: Part, constraints: Constraints | None) -> Scenario:
-        whole = self._whole.on(part)
+    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
+        whole = self._whole.on(part).with_window(history_window)
         return _StickyOnNewLabels(
             whole if constraints == whole.constraints else whole.under(constraints), self._previous, self.stickiness
         )
@@ -221,7 +222,8 @@ def refit(
     most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(scenario.factors, previous.base)
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
-    now = Scenario(aligned.factors, *about, constraints=scenario.constraints)
+    kept_settings: dict[str, Any] = {"constraints": scenario.constraints, "history_window": scenario.history_window}
+    now = Scenario(aligned.factors, *about, **kept_settings)
     held, steps = previous.lists(now), _last_steps(goal, trade_off)
     free, stickiness = None, 0.0
     if most is not None:

@@ -60,7 +60,8 @@ def refit_run(
     run.require_only_result()
     constraints = _still_known(wanted.constraints, run)
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
-    was, now = old.load_result(), run.scenario(constraints=asked.constraints)
+    was = old.load_result()
+    now = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
     before = was.scenario
     previous = PreviousDeployment(
         before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]

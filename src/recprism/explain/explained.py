@@ -173,7 +173,7 @@ def _choice_model(
         scenario.base_lists,
         lists,
         topics,
-        history=subtopic_probabilities(scenario.seen, topics),
+        history=subtopic_probabilities(scenario.history, topics),
         popularity=scenario.split.train.col_counts,
         draws=draws,
         seed=seed,

@@ -59,6 +59,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
         units=units,
         trade_off=float(rule.trade_off),
         history_weight=float(rule.history_weight) if goals else 0.0,
+        history_window=rule.history_window,
         k=rule.k,
         candidates=rule.candidates,
         constraints=constraints_by_id(scenario),
@@ -84,11 +85,13 @@ def _vectors(scenario: Scenario) -> NDArray[np.float32]:
 
 def _histories(scenario: Scenario) -> dict[str, Any]:
     """Return what the users of a context have seen, by item number, and when this was collected."""
-    seen = scenario.seen
+    seen, items = scenario.seen, scenario.seen.indices
+    if scenario.history_window is not None:
+        items = items[scenario.split.require_order().by_time(seen)]
     return {
         "history_users": scenario.split.user_ids,
         "history_indptr": np.asarray(seen.indptr, np.int64),
-        "history_items": np.asarray(seen.indices, np.int32),
+        "history_items": np.asarray(items, np.int32),
         "histories_of": time.time(),
     }
 

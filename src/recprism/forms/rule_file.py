@@ -43,9 +43,10 @@ class RuleFile:
         known: Whether a unit vector is not zero, (n_items,) bool.
         lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
         item_vectors: (n_items, d) float32; None if scores come from elsewhere.
+        history_window: How many of the user's latest interactions count as history; None counts all of them.
         history_users: Ids of the users whose histories are stored, (n_users,); None without histories.
         history_indptr: The history of user u is history_items[history_indptr[u]:history_indptr[u + 1]], (n_users + 1,).
-        history_items: Item numbers, (n_entries,) int32.
+        history_items: Item numbers, (n_entries,) int32; with a window, the oldest of each user first.
         histories_of: When the histories were stored: seconds since 1970; None without histories.
         about: Where the file comes from: run, result, fingerprint and version.
 
@@ -68,6 +69,7 @@ class RuleFile:
     known: NDArray[np.bool_]
     lifts: NDArray[np.float64] | None = None
     item_vectors: NDArray[np.float32] | None = None
+    history_window: int | None = None
     history_users: NDArray[Any] | None = None
     history_indptr: NDArray[np.int64] | None = None
     history_items: NDArray[np.int32] | None = None
@@ -153,8 +155,8 @@ def fingerprint_of(folder: str | Path) -> str:
     return hash_of(Path(folder) / FACTS)
 
 
-_FACTS: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "k", "candidates", "constraints", "names")
-_FACTS += ("histories_of", "about")
+_FACTS: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
+_FACTS += ("constraints", "names", "histories_of", "about")
 _ARRAYS: tuple[str, ...] = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
 _ARRAYS += ("history_users", "history_indptr", "history_items")
 

@@ -111,7 +111,8 @@ class RecprismRanker:
             documents: In any order, each with a score.
             top_k: Another length of the list.
             price: Another trade-off, or a name in ``prices``.
-            history: Ids of items that the user has consumed; a rule that weighs histories needs it, [] for none.
+            history: Ids of items that the user has consumed, the latest last; a rule that weighs histories needs it,
+                [] for none.
             exclude: Ids of items that are not shown.
             constraints: More bans, pins, shares and least numbers, as in :meth:`recprism.serving.ServedRule.rerank`.
             dials: Category -> what is added to the scores of its items, as a share of the range of the scores.

@@ -37,6 +37,7 @@ class Rule(Displayed):
         goals: Weights by name, as in :class:`Optimal`.
         trade_off: From 0, relevance alone, to 1, diversity alone.
         history_weight: Weight of the subtopics of the user's history.
+        history_window: How many of the user's latest interactions count as history; None counts all of them.
         units: Value of one unit of each goal (one more subtopic, say) in terms of its metric. They are kept, so that
             prices stay the same if the catalogue or the set of users changes.
         k: Length of a page.
@@ -49,6 +50,7 @@ class Rule(Displayed):
     goals: Mapping[str, float]
     trade_off: float
     history_weight: float = 0.0
+    history_window: int | None = None
     units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     k: int = 10
     candidates: int = 100
@@ -63,6 +65,8 @@ class Rule(Displayed):
         object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
         for name in ("k", "candidates"):
             Whole(1).read(name, getattr(self, name))
+        if self.history_window is not None:
+            Whole(1).read("history_window", self.history_window)
 
     def reranker(self) -> Optimal:
         """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""
@@ -94,6 +98,7 @@ class Rule(Displayed):
             "goals": dict(self.goals),
             "trade_off": self.trade_off,
             "history_weight": self.history_weight,
+            "history_window": self.history_window,
             "units": dict(self.units),
             "k": self.k,
             "candidates": self.candidates,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.data._ids import id_series, known_positions, number_ids
 from recprism.data.incidence import Incidence
+from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -20,7 +21,10 @@ PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def split_table(split: Split) -> pl.DataFrame:
-    """Return user_id, item_id, part; a user or an item without interactions has its own row, with nulls."""
+    """Return user_id, item_id, part and, if it is known, the place of the interaction in the user's history.
+
+    A user or an item without interactions has its own row, with nulls.
+    """
     frames = []
     for name in PARTS:
         part = split.part(name)
@@ -28,6 +32,8 @@ def split_table(split: Split) -> pl.DataFrame:
             "user_id": id_series(split.user_ids[part.row_of_entry]),
             "item_id": id_series(split.item_ids[part.indices]),
         }
+        if split.order is not None:
+            columns["place"] = pl.Series(split.order.places_of(part))
         frames.append(pl.DataFrame(columns).with_columns(part=pl.lit(name)))
     frames += [
         pl.DataFrame({"user_id": id_series(_without_any(split.user_ids, [split.part(it).row_counts for it in PARTS]))}),
@@ -45,7 +51,7 @@ def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, An
     """Read what :func:`split_table` made.
 
     Args:
-        frame: user_id, item_id, part.
+        frame: user_id, item_id, part[, place].
         where: The file that it was read from.
         settings: How the split was made.
     """
@@ -59,7 +65,11 @@ def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, An
     shape = (len(user_ids), len(item_ids))
     masks = [(frame["part"] == part).to_numpy() for part in PARTS]
     train, validation, test = (Incidence.from_pairs(user[mask], item[mask], shape) for mask in masks)
-    return Split(train, validation, test, user_ids, item_ids, settings)
+    order = None
+    if "place" in frame.columns:
+        by_pair = np.lexsort((item, user))
+        order = HistoryOrder(Incidence.from_pairs(user, item, shape), frame["place"].to_numpy()[by_pair])
+    return Split(train, validation, test, user_ids, item_ids, settings, order=order)
 
 
 def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:

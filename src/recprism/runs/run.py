@@ -2,7 +2,7 @@
 
 config.toml            what was asked
 events.jsonl           what happened, one object a line
-split.parquet          user_id, item_id, part
+split.parquet          user_id, item_id, part and, with times, place: the order of a user's interactions
 items.parquet          item_id and attributes
 subtopics.parquet      item_id, subtopic, weight
 .training/, .search/   an unfinished training or search, with its checkpoint; its files move to the run when it ends

@@ -39,8 +39,8 @@ class Common(Body):
     k: int | None = Field(default=None, ge=0, description="Length of the list; that of the rule by default.")
     history: list[ItemId] | None = Field(
         default=None,
-        description="Ids that the user has consumed; [] for a user without a history. A rule that weighs histories "
-        "needs it, unless the export holds that of the user.",
+        description="Ids that the user has consumed, the latest last; [] for a user without a history. A rule that "
+        "weighs histories needs it, unless the export holds that of the user.",
     )
     exclude: list[ItemId] | None = Field(default=None, description="Ids that are not shown.")
     constraints: Constraints | None = None

@@ -42,6 +42,7 @@ class Loaded:
             "goals": dict(file.goals),
             "trade_off": file.trade_off,
             "history_weight": file.history_weight,
+            "history_window": file.history_window,
             "k": file.k,
             "items": len(file.item_ids),
             "names": list(file.names),

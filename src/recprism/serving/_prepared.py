@@ -107,11 +107,12 @@ class PreparedRule:
         return found
 
     def intents(self, history: Sequence[Id]) -> Intents:
-        """Return the user's weights of categories."""
+        """Return the user's weights of categories; a history has the oldest item first."""
         n = len(self.file.names)
         if self.file.history_weight == 0:
             return Intents(np.zeros(0), False, ())
-        amount, (numbers, unknown) = np.zeros(n), self.look_up(history)
+        window = self.file.history_window
+        amount, (numbers, unknown) = np.zeros(n), self.look_up(history if window is None else history[-window:])
         add_shares(numbers, self.indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
         if total > 0:

@@ -120,8 +120,9 @@ class ServedRule:
             candidates: Ids, (n,), in any order.
             scores: One score per candidate, (n,); larger is better, on any scale. -inf is not shown.
             k: Length of the list; that of the rule by default.
-            history: Ids of items that the user has consumed. A rule that weighs histories needs it; an empty one is
-                that of a user without a history, for whom all categories weigh the same.
+            history: Ids of items that the user has consumed, the latest last. A rule that weighs histories needs it;
+                an empty one is that of a user without a history, for whom all categories weigh the same. If the rule
+                has a history window, only its last items count.
             exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
                 item is released.
             constraints: More bans, pins, shares and least numbers, added to those of the export.

@@ -50,6 +50,15 @@ def diversify(
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
     certify_on: Annotated[str | None, certify_option()] = None,
+    history_window: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Only a user's latest N interactions count as history, here and when the rule is served.",
+            min=1,
+            show_default="all",
+        ),
+    ] = None,
     ban: Annotated[
         list[str] | None,
         typer.Option(
@@ -152,6 +161,7 @@ def diversify(
         confidence=confidence,
         method="t" if approximate else "betting",
         certify_on=None if certify_on is None else part_named(certify_on),
+        history_window=history_window,
         constraints=ConstraintsConfig(
             banned=list(comma_words(ban or [], "--ban")),
             pinned={str(place): item for place, item in pins.items()},

@@ -93,7 +93,8 @@ class BatchRule:
         times: Where the time went.
 
     Raises:
-        InputError: The export has no item vectors, has lifts or min_items, or has no categories to name dials by.
+        InputError: The export has no item vectors, has lifts, min_items or a history window, or has no categories to
+            name dials by.
 
     Stability: provisional.
     """
@@ -103,6 +104,11 @@ class BatchRule:
             raise InputError("the export has no item vectors to rank by; export the rule without --no-vectors")
         if file.lifts is not None:
             raise InputError("the export has lifts for goals of exposure; batch lists need a rule without them")
+        if file.history_window is not None:
+            raise InputError(
+                f"the export counts only a user's latest {file.history_window} interactions as history, and seen items "
+                "of a batch have no order; batch lists need a rule without --history-window"
+            )
         if file.constraints.get("min_items"):
             raise InputError("the export has min_items among its constraints; batch lists need a rule without them")
         if dials and not file.names:

@@ -298,10 +298,8 @@ def _with_history(
     if not len(scenario.subtopics):
         return features
     history = np.zeros((1, scenario.seen.n_cols), np.float32)
-    history[0, scenario.seen.row(user)] = 1.0
-    if seen is not None:
-        history[0, seen] = 1.0
-    if forgotten is not None:
-        history[0, forgotten] = 0.0
+    others = [item for item in scenario.seen_in_time(user).tolist() if item not in (seen, forgotten)]
+    items = others if seen is None else [*others, seen]  # what is consumed now is the latest
+    history[0, items if scenario.history_window is None else items[-scenario.history_window :]] = 1.0
     intents = subtopic_probabilities(history, scenario.subtopics)
     return features.with_user_subtopics(row, torch.from_numpy(intents[0]))

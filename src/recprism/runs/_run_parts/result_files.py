@@ -75,7 +75,7 @@ def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: 
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         rule = Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
-        goal = str(about["goal"])
+        goal, scenario = str(about["goal"]), scenario.with_window(rule.history_window)
         if "stickiness" in about:
             scenario = StickyScenario(scenario, arrays["held"].astype(np.int64), float(about["stickiness"]))
     except RecprismError:

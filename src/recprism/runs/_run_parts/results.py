@@ -98,10 +98,11 @@ class RunResults(RunData, RunLists):
 
         Args:
             part: The part that judges.
-            constraints: What the lists must keep, for a new result; by default those of this result.
+            constraints: What the lists must keep, for a new result; by default those of this result, and its history
+                window.
             stored: Whether lists of paths are read from the run and kept in it.
         """
-        base = self.base()
+        base, within = self.base(), None if self.config.diversify is None else self.config.diversify.within
         return Scenario(
             base,
             self.split(),
@@ -109,6 +110,7 @@ class RunResults(RunData, RunLists):
             part,
             store=RunPaths(self) if stored else None,
             constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
+            history_window=within.history_window if constraints is None and within is not None else None,
         )
 
     def save_result(self, found: Result) -> None:

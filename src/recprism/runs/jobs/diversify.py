@@ -161,7 +161,7 @@ def diversify_within(
     Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
-    scenario = run.scenario(constraints=asked.constraints)
+    scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
     found = within_budget(
         scenario,
         asked.goal,

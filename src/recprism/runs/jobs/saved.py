@@ -64,7 +64,7 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     """
     asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)
-    mine, theirs = _contents(result.scenario), _contents(run.scenario())
+    mine, theirs = _contents(result.scenario), _contents(run.scenario().with_window(asked.history_window))
     same = len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
     if not same:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
@@ -75,7 +75,8 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
 def _contents(case: Scenario) -> tuple[Any, ...]:
     """Return what the lists of a rule depend on."""
     split, topics = case.split, case.subtopics
-    pairs = (split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys)
+    pairs = [split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys]
+    pairs += [case.history.keys, case.live().history.keys]
     weights = np.ones(len(topics.items), np.float32) if topics.weights is None else topics.weights
     base = case.base
     model = base.search_vectors if isinstance(base, Factors) else (base.items, base.scores)
@@ -111,5 +112,6 @@ def _asked(result: Result) -> BudgetConfig:
         confidence=certificate.confidence,
         method="t" if certificate.method == "t" else "betting",
         certify_on=None if certificate.part is None else part_named(certificate.part),
+        history_window=result.rule.history_window,
         constraints=ConstraintsConfig.model_validate({**constraints, **others, "allow_violations": True}),
     )
