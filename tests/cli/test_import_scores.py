@@ -26,7 +26,7 @@ from recprism.runs.run import Run
 
 Recprism = Callable[..., Any]
 N_USERS, N_CANDIDATES = 250, 300
-NO_VECTORS = "has scores and no vectors; "
+NO_VECTORS = "has scores and no vectors"
 
 
 def _write(path: Path, columns: tuple[str, str], pairs: list[tuple[Incidence, NDArray[Any], NDArray[Any]]]) -> None:

@@ -384,7 +384,8 @@ class Scenario(Displayed):
         """
         if not isinstance(self.base, Factors):
             raise InputError(
-                "this scenario has scores and no vectors; choose a goal of categories, and export the rule"
+                "this model has scores and no vectors, which this needs; goals of categories, their reasons and the "
+                "export of the rule need none"
             )
         return self.base
 

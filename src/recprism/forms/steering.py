@@ -13,10 +13,11 @@ from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.dials.steering import steered
+from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials, with_lifts
 from recprism.rerank.rule import Rule
 
-OF_SUBTOPICS, OF_VECTORS = ("subtopic_coverage", "ilad_subtopics"), ("ilad",)
+MEASURED = ("subtopic_coverage", "ilad_subtopics")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,6 +71,10 @@ def steer(
     Stability: provisional.
     """
     base, users = scenario.factors, scenario.factors.user_ids
+    if not len(scenario.subtopics):
+        raise InputError(
+            "steering sets dials of categories, and the items have none; make the run again with categories"
+        )
     row = id_positions(as_id_array([user], "user"), users, "user")
     plain = users[row].tolist()[0]  # as in the data: a command line passes text
     own = own_settings(known or {}, plain)
@@ -77,7 +82,7 @@ def steer(
     dials = compile_dials(scenario, rule, users=row)
     model = with_lifts(base, rule)
     lists = [scenario.rank(steered(dials, base, {plain: it}).applied_to(model), users=row)[0][0] for it in (own, now)]
-    names = tuple(f"{name}@{scenario.k}" for name in (OF_SUBTOPICS if len(scenario.subtopics) else OF_VECTORS))
+    names = tuple(f"{name}@{scenario.k}" for name in MEASURED)
     values = {name: (it[0], it[1]) for name, it in scenario.judge_items(np.stack(lists), names).items()}
     return Steered(plain, {n: it for n, it in now.items() if it}, lists[0], lists[1], values, base.item_ids)
 

@@ -390,7 +390,7 @@ def _explain_lists(
     if as_json:
         print_json({"lists": str(lists), "choice_model": found.to_dict()})
         return
-    print_title(f"{lists}: what explains these lists")
+    print_title(f"{lists}: what explains these lists{f' ({lists_in(True, part)})' if run_directory else ''}")
     for sentence in (*found.model.sentences(), *found.notes):
         print_sentence(sentence)
     _print_coefficients(found.model)
