@@ -2,24 +2,21 @@
 
     python benchmarks/pages.py --data-root DIR [--sets ml-1m amazon-cds-2014] [--json]
 
-Users fall into three groups (70, 15 and 15 %). BPRMF (50 factors) is trained on the first alone; the others are folded
-in from their training interactions. What is learned is learned from the lists that a re-ranker gives the first group,
-which is folded in again, so that all vectors come about alike. Every choice is made on first pages of the second group,
-on the validation part: the most SC that costs no more NDCG than the re-ranker. The figures are the third group's on the
-test part; all gains are over the base model in the same scenario.
+BPRMF (50 factors) is trained on 70 % of the users. Another 15 % are folded in from their training interactions and
+judged on the test part. All gains are over the base model in the same scenario.
 
 Scenarios: the first page, the second page, what follows when five items are consumed, and two random fifths of the
-catalogue out of stock. "robust" methods were fitted to several scenarios of each user, with other random masks. There
-is one seed. On two cores a set takes about ten minutes. What carried over to other users: docs/design/carry.md.
+catalogue out of stock. "robust" vectors were fitted to several scenarios of each user, with other random masks. There
+is one seed. What carried over to other users: docs/design/carry.md.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,17 +32,13 @@ from recprism.rerank import Features, reranker
 
 K, CANDIDATES, FIFTH = 10, 100, 5
 TARGETS = (("xquad_uniform", 0.8), ("optimal_subtopic_coverage", 0.3))
-STRENGTHS = (0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0)
-PRICE = 0.1
 BAR = 0.6
 Lists = NDArray[np.int64]
-Made = Callable[[Factors, float], Factors]
-"""From the folded-in users of a group, and a strength, to what serves them."""
 
 
 @dataclass(eq=False)
 class World:
-    """A data set, its three groups of users, and a model that knows the first."""
+    """A data set, a model trained on most of its users, and others that are folded in and judged."""
 
     name: str
     data_root: str | None
@@ -55,20 +48,14 @@ class World:
         self.split, self.subtopics = data.split(seed=0), data.subtopics
         order = np.random.default_rng(0).permutation(self.split.n_users)
         cuts = [int(0.7 * len(order)), int(0.85 * len(order))]
-        self.groups = [np.sort(part) for part in np.split(order, cuts)]
-        self.trained = BPRMF().fit(self.split.of_users(self.groups[0]), seed=0, device="cpu")
-        self.folded = fold_in(self.trained, self.split.train)
+        known, _, self.judged = (np.sort(part) for part in np.split(order, cuts))
+        trained = BPRMF().fit(self.split.of_users(known), seed=0, device="cpu")
+        self.users = trained.with_vectors(user=fold_in(trained, self.split.train)[self.judged])
+        self.seen = self.split.seen_before("test").take_rows(self.judged)
         self.features = Features(subtopics=self.subtopics)
 
-    def users(self, group: int) -> Factors:
-        return self.trained.with_vectors(user=self.folded[self.groups[group]])
-
-    @lru_cache  # noqa: B019 - one world per set; the same object each time, so that masks are made once
-    def seen(self, group: int, part: Any) -> Incidence:
-        return self.split.seen_before(part).take_rows(self.groups[group])
-
-    def judge(self, lists: Lists, group: int, part: Any) -> dict[str, float]:
-        context = Context(relevant=self.split.part(part).take_rows(self.groups[group]), subtopics=self.subtopics)
+    def judge(self, lists: Lists) -> dict[str, float]:
+        context = Context(relevant=self.split.test.take_rows(self.judged), subtopics=self.subtopics)
         scores = evaluate(lists, context, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
         return {"ndcg": scores["ndcg@10"].mean, "subtopic_coverage": scores["subtopic_coverage@10"].mean}
 
@@ -86,15 +73,9 @@ class Target:
         method = reranker(self.name, trade_off=self.trade_off, sort_back=True)
         return np.asarray(method(candidates, scores, K, features=self.world.features))
 
-    @cached_property
-    def taught(self) -> tuple[Lists, Incidence]:
-        """The first group's lists, and what they could not hold."""
-        seen = self.world.seen(0, "test")
-        return self.lists(self.world.users(0), seen), seen
-
-    def scenarios(self, group: int, part: Any, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], Incidence]:
+    def scenarios(self, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], Incidence]:
         """Lists, users and exclusions of several scenarios of each user; each row has a random mask of its own."""
-        users, seen = self.world.users(group), self.world.seen(group, part)
+        users, seen = self.world.users, self.world.seen
         generator = np.random.default_rng(seed)
         first = self.lists(users, seen)
         excluded = [seen, seen.union(held(first[:, :5], seen)), seen.union(held(first, seen))]
@@ -163,8 +144,8 @@ def table_pages(target: Target, users: Factors, seen: Incidence) -> Pages:
     return pages
 
 
-def judged(world: World, pages: Pages, group: int, part: Any) -> dict[str, dict[str, float]]:
-    return {name: world.judge(lists, group, part) for name, lists in pages.items()}
+def judged(world: World, pages: Pages) -> dict[str, dict[str, float]]:
+    return {name: world.judge(lists) for name, lists in pages.items()}
 
 
 def gains(now: dict[str, dict[str, float]], base: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
@@ -175,70 +156,25 @@ def gains(now: dict[str, dict[str, float]], base: dict[str, dict[str, float]]) -
     }
 
 
-def first_page(users: Factors, seen: Incidence) -> Pages:
-    return {"first": users.rank(K, exclude=seen)[0]}
-
-
-def best_strength(target: Target, variants: dict[str, Made]) -> tuple[str, float]:
-    """On first pages of the second group: the most SC among what loses no more NDCG than the re-ranker."""
-    world, part = target.world, "validation"
-    users, seen = world.users(1), world.seen(1, part)
-    base = judged(world, first_page(users, seen), 1, part)
-    bar = gains(judged(world, {"first": target.lists(users, seen)}, 1, part), base)["first"]
-    best = (-np.inf, next(iter(variants)), 0.0)
-    for name, made in variants.items():
-        for strength in STRENGTHS:
-            row = gains(judged(world, first_page(made(users, strength), seen), 1, part), base)["first"]
-            if row["ndcg"] >= min(bar["ndcg"], 0.0):
-                best = max(best, (row["subtopic_coverage"], name, strength))
-    return best[1:]
-
-
-def item_side(target: Target, rows: tuple[Any, Any, Any] | None = None) -> Made:
-    lists, seen = target.taught
-    lists, users, exclude = (lists, None, seen) if rows is None else rows
-    change = lists_to_vectors(
-        target.world.users(0), lists, "item", users=users, exclude=exclude, price=PRICE
-    ).perturbation.item
-    assert change is not None
-    moved = change.numpy()
-    return lambda factors, strength: factors.with_vectors(item=factors.item + np.float32(strength) * moved)
-
-
-def user_side(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
+def fitted(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
     return lists_to_vectors(users, lists, users=who, exclude=exclude).applied_to(users)
 
 
-def learned(target: Target) -> Iterator[tuple[str, Pages]]:
-    """What knows nothing of the third group, plain and fitted to several scenarios; strengths go by first pages."""
-    users, seen = target.world.users(2), target.world.seen(2, "test")
-    rows = target.scenarios(0, "test", 7, 1)
-    ways: list[tuple[str, Callable[[], Made]]] = [
-        ("item side", lambda: item_side(target)),
-        ("item side, robust", lambda: item_side(target, rows)),
-    ]
-    for name, make in ways:
-        made = make()
-        _, strength = best_strength(target, {name: made})
-        yield name, ranked_pages(made(users, strength), seen)
-
-
-def held_by_users(target: Target) -> Iterator[tuple[str, Pages]]:
-    """What knows the third group's own lists: in a table, in their vectors."""
-    users, seen = target.world.users(2), target.world.seen(2, "test")
+def served(target: Target) -> Iterator[tuple[str, Pages]]:
+    """The re-ranker itself, and its lists in a table and in user vectors."""
+    users, seen = target.world.users, target.world.seen
     yield "re-ranker", reranked_pages(target, users, seen)
     yield "table", table_pages(target, users, seen)
-    yield "user side", ranked_pages(user_side(users, target.lists(users, seen), None, seen), seen)
-    yield "user side, robust", ranked_pages(user_side(users, *target.scenarios(2, "test", 8, 3)), seen)
+    yield "user vectors", ranked_pages(fitted(users, target.lists(users, seen), None, seen), seen)
+    yield "user vectors, robust", ranked_pages(fitted(users, *target.scenarios(8, 3)), seen)
 
 
 def pages(target: Target) -> Iterator[dict[str, Any]]:
     world = target.world
-    base = judged(world, ranked_pages(world.users(2), world.seen(2, "test")), 2, "test")
+    base = judged(world, ranked_pages(world.users, world.seen))
     about = {"set": world.name, "target": target.name, "trade_off": target.trade_off}
-    for methods in (held_by_users, learned):
-        for name, lists in methods(target):
-            yield {**about, "method": name, "pages": gains(judged(world, lists, 2, "test"), base)}
+    for name, lists in served(target):
+        yield {**about, "method": name, "pages": gains(judged(world, lists), base)}
 
 
 def claims_of_pages(rows: list[dict[str, Any]]) -> Iterable[Claim]:

@@ -2,7 +2,7 @@
 
     python benchmarks/serving.py --run runs/ml1m [--json]
 
-There are two catalogues: ML-1M (the run, user side; the search filters seen items) and a million synthetic items. The
+There are two catalogues: ML-1M (the run; the search filters seen items) and a million synthetic items. The
 indexes are FAISS by inner product: flat, HNSW, IVF-PQ and int8. "Share of the gain" is relative to the gain in SC@10 of
 exact search. It is the smaller of two: over the exact base lists, and over base vectors in the same index. "Swapped in"
 are items of the exact swapped list that the base list does not have. Their recall is printed next to that of the other
@@ -27,7 +27,6 @@ import numpy as np
 import pyversity
 
 from harness import Claim, parser, report
-from recprism.dials.solve import lists_to_vectors
 from recprism.rerank import Features, reranker
 from serving_worlds import (
     POOL,
@@ -42,7 +41,6 @@ from serving_worlds import (
     ivf_pq,
     million,
     movielens,
-    with_old_codebooks,
 )
 
 MARGINS = (0.02, 0.1, 0.4)
@@ -104,31 +102,6 @@ def rows(at: str, facts: dict[str, float], bar: float | None) -> list[Claim]:
     beside = f"overlap {facts['overlap']:.3f}, of base {facts['overlap of base']:.3f}"
     recall = f"recall swapped in {facts['recall of swapped in']:.3f}, others {facts['recall of others']:.3f}"
     return [Claim(f"{at}: share of the gain ({beside}; {recall})", facts["share of the gain"], bar, "higher")]
-
-
-def item_side(world: World, indexes: list[Index]) -> list[Claim]:
-    """The same lists put into item vectors: indexes rebuilt, and old codebooks or edges under new vectors."""
-    wanted = world.lists[1]
-    moved = lists_to_vectors(world.base, wanted, "item", exclude=world.seen).applied_to(world.base)
-    shown = World(world.name, world.base, moved, world.context, world.seen)
-    claims = [norms("item vectors, item side", world.base.item, moved.item)]
-    anew = {"flat": flat, "HNSW": lambda it: hnsw(it, (64,)), "int8": int8}
-    for index in indexes:
-        build = anew.get(index.name, lambda it: ivf_pq(it, 32, (16,)))
-        effort = index.efforts[-1]
-        base = index.lists(world.base.user, world, effort)
-        for name, ready in (
-            ("rebuilt", build(moved.item)),
-            ("old codebooks", with_old_codebooks(index, moved.item)),
-        ):
-            if index.name != "flat" or name == "rebuilt":
-                words = "old edges" if index.name == "HNSW" and name == "old codebooks" else name
-                facts = quality(shown, ready, effort, moved.user, base)
-                claims += rows(
-                    f"{world.name}, item side, {index.name}{f' at {effort}' if effort else ''}, {words}", facts, None
-                )
-    note(f"{world.name}: item side")
-    return claims
 
 
 def norms(what: str, before: Vectors, after: Vectors) -> Claim:
@@ -252,7 +225,6 @@ def main() -> None:
         claims.append(norms(f"{world.name}, user vectors", world.base.user, world.served.user))
         more, facts = survival(world, indexes)
         claims, details = claims + more, details | facts
-    claims += item_side(films, of_films)
     faiss.omp_set_num_threads(1)
     for asked_of in (
         (films, of_films[0], 0, ONLY_SEARCH),

@@ -172,15 +172,3 @@ def int8(item: Vectors) -> Index:
 
 def _train(index: Any, item: Vectors) -> None:
     index.train(item[np.random.default_rng(0).permutation(len(item))[:50_000]])
-
-
-def with_old_codebooks(trained: Index, item: Vectors) -> Index:
-    """The vectors are replaced; what was learned from the old ones (codebooks, or the edges of the graph) stays."""
-    index = faiss.clone_index(trained.index)
-    if isinstance(index, faiss.IndexHNSWFlat):
-        stored = faiss.downcast_index(index.storage)
-        faiss.rev_swig_ptr(stored.get_xb(), item.size)[:] = item.ravel()
-    else:
-        index.reset()
-        index.add(item)
-    return Index(trained.name, index, trained.params, trained.efforts)

@@ -2,16 +2,15 @@
 
     python examples/two_stages.py [--data ml-1m --data-root DIR]
 
-The ranker learns from validation labels, on candidates of the base vectors. Then lists are served from three sets of
-vectors: base, user vectors and item vectors that hold lists optimal for SC. Beside them: a ranker that learned on the
-diverse vectors' own candidates and scores, and a re-ranker behind the ranker.
+The ranker learns from validation labels, on candidates of the base vectors. Then lists are served from base vectors and
+from user vectors that hold lists optimal for SC. Beside them: a ranker that learned on the diverse vectors' own
+candidates and scores, and a re-ranker behind the ranker.
 """
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,6 @@ from recprism.rerank import Optimal, subtopic_probabilities
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]
-Side = Literal["user", "item"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,11 +82,10 @@ def reranked(scenario: Scenario, items: Lists, scores: NDArray[np.float64]) -> L
     return np.asarray(method(items[:, :100], scores[:, :100], 10, features=scenario.features))
 
 
-def holding(scenario: Scenario, side: Side) -> Factors:
-    """Vectors that hold the lists of the rule for SC."""
+def holding(scenario: Scenario) -> Factors:
+    """User vectors that hold the lists of the rule for SC."""
     lists = scenario.rank(rule_at(scenario, "subtopic_coverage", TRADE_OFF))[0]
-    made = lists_to_vectors(scenario.factors, lists, side, exclude=scenario.hidden, order=side == "user")
-    return made.applied_to(scenario.factors)
+    return lists_to_vectors(scenario.factors, lists, exclude=scenario.hidden, order=True).applied_to(scenario.factors)
 
 
 def compare(data: Dataset) -> list[dict[str, float | str]]:
@@ -96,18 +93,17 @@ def compare(data: Dataset) -> list[dict[str, float | str]]:
     base = BPRMF().fit(split, seed=0, device="cpu")
     parts: tuple[Part, Part] = ("validation", "test")
     learning, serving = (Scenario(base, split, data.subtopics, part) for part in parts)
+    diverse, then = (holding(it) for it in (serving, learning))
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
-    served: dict[str, tuple[Factors, Ranker, Factors]] = {"base vectors": (base, taught, base)}
-    sides: tuple[Side, Side] = ("user", "item")
-    for side in sides:
-        vectors, then = (holding(it, side) for it in (serving, learning))
-        served[f"{side} vectors, ranker sees base scores"] = (vectors, taught, base)
-        served[f"{side} vectors, ranker sees their scores"] = (vectors, taught, vectors)
-        own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)
-        served[f"{side} vectors, ranker learned on them"] = (vectors, own, vectors)
+    own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)
+    served = {
+        "base vectors": (base, taught, base),
+        "user vectors, ranker sees base scores": (diverse, taught, base),
+        "user vectors, ranker sees their scores": (diverse, taught, diverse),
+        "user vectors, ranker learned on them": (diverse, own, diverse),
+    }
+    first = {"base vectors": base, "user vectors": diverse}
     rows: list[dict[str, float | str]] = []
-    first = {name: vectors for name, (vectors, _, _) in served.items() if not name.endswith(("scores", "them"))}
-    first |= {f"{side} vectors": served[f"{side} vectors, ranker learned on them"][0] for side in sides}
     for name, vectors in first.items():
         lists, _ = vectors.rank(10, exclude=serving.seen)
         rows.append(

@@ -1,4 +1,4 @@
-"""Lists into vectors: known answers, comparison with another solver, proofs, and measured outcomes."""
+"""Lists into user vectors: known answers, comparison with another solver, proofs, and measured outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from recprism.data import Incidence
-from recprism.dials import CompiledVectors, Pairs, Pulls, lists_to_vectors
+from recprism.dials import CompiledVectors, lists_to_vectors
 from recprism.dials._wanted import score_spread
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -57,12 +57,7 @@ def change_of(compiled: CompiledVectors) -> NDArray[np.float32]:
 
 
 def same_bits(a: CompiledVectors, b: CompiledVectors) -> bool:
-    one, other = (it.perturbation.user if it.side == "user" else it.perturbation.item for it in (a, b))
-    assert one is not None and other is not None
-    return bool(torch.equal(one, other)) and np.array_equal(a.support.weight, b.support.weight)
-
-
-# The user side.
+    return np.array_equal(change_of(a), change_of(b)) and np.array_equal(a.support.weight, b.support.weight)
 
 
 def test_a_small_case_with_a_known_answer() -> None:
@@ -72,7 +67,6 @@ def test_a_small_case_with_a_known_answer() -> None:
     compiled = lists_to_vectors(factors, [[1]], margin=0.1)
     assert compiled.margin[0] == pytest.approx(0.05)  # the spread of the scores 1 and 0 is 1/2
     assert change_of(compiled)[0] == pytest.approx([-0.525, 0.525])
-    assert isinstance(compiled.support, Pairs)
     assert (compiled.support.above.tolist(), compiled.support.below.tolist()) == ([1], [0])
     assert compiled.support.weight[0] == pytest.approx(0.525)
     assert compiled.support_items.tolist() == [0, 1]
@@ -92,7 +86,6 @@ def test_another_solver_finds_the_same_vectors(seed: int) -> None:
     factors, exclude = world(seed, n_users=3, n_items=14, d=d, bias=seed % 2 == 0)
     lists = random_lists(exclude, k, seed)
     compiled = lists_to_vectors(factors, lists, exclude=exclude, margin=0.05, order=order)
-    assert compiled.feasible is not None
     for user in np.flatnonzero(compiled.feasible):
         _, normals, bias = constraints(factors, lists, exclude, user, order)
         p = factors.user[user].astype(np.float64)
@@ -119,9 +112,6 @@ def test_multipliers_explain_the_change_and_proofs_hold(seed: int, order: bool, 
     factors, exclude = world(seed, d=4, bias=bias)
     lists = random_lists(exclude, 2, seed)
     compiled = lists_to_vectors(factors, lists, exclude=exclude, margin=0.05, order=order)
-    assert compiled.feasible is not None
-    assert isinstance(compiled.support, Pairs)
-    assert compiled.proof is not None
     for user in range(factors.n_users):
         pairs, normals, known = constraints(factors, lists, exclude, user, order)
         asked = compiled.margin[user] - known
@@ -149,9 +139,7 @@ def test_an_item_between_others_cannot_be_first_and_there_is_a_proof() -> None:
     # Item 2 is the mean of items 0 and 1: for any vector, one of them scores at least as high.
     factors = Factors.from_arrays([[1.0, 0.5]], [[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
     compiled = lists_to_vectors(factors, [[2]])
-    assert compiled.feasible is not None
     assert compiled.feasible.tolist() == [False]
-    assert compiled.proof is not None
     assert sorted(zip(compiled.proof.above.tolist(), compiled.proof.below.tolist(), strict=True)) == [(2, 0), (2, 1)]
     assert compiled.proof.weight[0] == pytest.approx(compiled.proof.weight[1])
     assert compiled.kept.tolist() == [0.0]
@@ -162,7 +150,6 @@ def test_the_feasible_part_of_an_infeasible_list_is_kept() -> None:
     # As above, and items 3 and 4 are wanted too, which is possible. Two of the three come back.
     item = [[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0], [0, 0, -1, -1]]
     compiled = lists_to_vectors(Factors.from_arrays([[1.0, 0.5, 0.0, 0.0]], item), [[2, 3, 4]])
-    assert compiled.feasible is not None
     assert not compiled.feasible[0]
     assert compiled.kept.tolist() == [pytest.approx(2 / 3)]
 
@@ -180,12 +167,12 @@ def test_current_lists_change_nothing(seed: int) -> None:
     assert (lists_to_vectors(factors, lists, exclude=exclude, margin=1e-9, order=True).in_order == 1).all()
 
 
-@given(st.integers(0, 10_000), st.sampled_from(["user", "item"]), st.booleans())
-def test_kept_is_measured_by_ranking(seed: int, side: Any, bias: bool) -> None:
+@given(st.integers(0, 10_000), st.booleans())
+def test_kept_is_measured_by_ranking(seed: int, bias: bool) -> None:
     factors, exclude = world(seed, n_users=8, d=5, bias=bias)
     lists = random_lists(exclude, 4, seed)
     lists[0, 2:], lists[1, :] = -1, -1  # a short list and an empty one
-    compiled = lists_to_vectors(factors, lists, side, exclude=exclude)
+    compiled = lists_to_vectors(factors, lists, exclude=exclude)
     given_back, _ = compiled.applied_to(factors).rank(4, exclude=exclude)
     for row in range(8):
         wanted = [i for i in lists[row] if i >= 0]
@@ -195,9 +182,7 @@ def test_kept_is_measured_by_ranking(seed: int, side: Any, bias: bool) -> None:
             a in first and b in first and first.index(a) < first.index(b) for a, b in itertools.pairwise(wanted)
         ]
         assert compiled.in_order[row] == (np.mean(neighbours) if neighbours else 1.0)
-    if side == "user":
-        assert compiled.feasible is not None
-        assert (compiled.kept[compiled.feasible] == 1).all()
+    assert (compiled.kept[compiled.feasible] == 1).all()
 
 
 @given(st.integers(0, 10_000))
@@ -205,7 +190,6 @@ def test_any_short_list_comes_back_in_its_order(seed: int) -> None:
     factors, exclude = world(seed, d=24)
     lists = random_lists(exclude, 5, seed)
     compiled = lists_to_vectors(factors, lists, exclude=exclude, order=True)
-    assert compiled.feasible is not None
     assert (compiled.given[compiled.feasible] == lists[compiled.feasible]).all()
     assert (compiled.in_order[compiled.feasible] == 1).all()
     loose = lists_to_vectors(factors, lists, exclude=exclude)
@@ -221,10 +205,8 @@ def test_equal_scores() -> None:
     item = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     factors = Factors.from_arrays([[0.5, 1.0, 0.5], [0.0, 0.0, 0.0]], item)
     compiled = lists_to_vectors(factors, [[2], [3]])
-    assert compiled.feasible is not None
     assert compiled.feasible.tolist() == [False, True]
     assert compiled.kept[1] == 1.0
-    assert compiled.proof is not None
     assert (compiled.proof.above.tolist(), compiled.proof.below.tolist()) == ([2], [1])
 
 
@@ -235,7 +217,6 @@ def test_one_vector_returns_several_lists_of_a_user() -> None:
     gone = Incidence.from_pairs(np.array([2, 2]), np.array([4, 9]), (3, 30))  # out of stock in row 2
     lists = np.array([first[0], first[1], [11, 20, -1]])
     compiled = lists_to_vectors(factors, lists, users=users, exclude=gone)
-    assert compiled.feasible is not None
     assert compiled.feasible.all()
     assert (compiled.kept == 1).all()
     assert not change_of(compiled)[[1, 3]].any()
@@ -247,88 +228,21 @@ def test_one_vector_returns_several_lists_of_a_user() -> None:
     assert set(compiled.support.user.tolist()) <= {0, 2}
 
 
-# The item side.
-
-
-def test_one_user_moves_items_no_more_than_needed() -> None:
-    # For one user with vector p, the two items meet in the middle, each moved along p.
-    factors = Factors.from_arrays([[2.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
-    compiled = lists_to_vectors(factors, [[1]], "item", margin=0.1)
-    assert compiled.perturbation.item is not None
-    change = compiled.perturbation.item.numpy()
-    assert change[:, 1] == pytest.approx([0, 0])
-    assert change[0, 0] == pytest.approx(-change[1, 0])
-    assert change[1, 0] - change[0, 0] == pytest.approx(1 + compiled.margin[0] / 2)
-    assert compiled.kept.tolist() == [1.0]
-    assert compiled.feasible is None
-
-
-@pytest.mark.slow
-@given(st.integers(0, 10_000), st.booleans())
-def test_the_change_of_items_is_the_sum_of_its_pulls(seed: int, bias: bool) -> None:
-    factors, exclude = world(seed, n_users=12, bias=bias)
-    compiled = lists_to_vectors(factors, random_lists(exclude, 3, seed), "item", exclude=exclude)
-    pulls = compiled.support
-    assert isinstance(pulls, Pulls)
-    assert compiled.perturbation.item is not None
-    change = np.zeros(factors.item.shape)
-    np.add.at(change, pulls.item, pulls.weight[:, None] * factors.user[pulls.user])
-    assert compiled.perturbation.item.numpy() == pytest.approx(change, abs=1e-4 * (1 + np.abs(change).max()))
-    assert np.isin(pulls.items, compiled.support_items).all()
-
-
-def test_items_with_enough_factors_return_all_lists_and_a_price_makes_the_change_smaller() -> None:
-    factors, exclude = world(0, n_users=20, n_items=60, d=30)
-    lists = random_lists(exclude, 5, 0)
-    compiled = lists_to_vectors(factors, lists, "item", exclude=exclude)
-    assert (compiled.kept == 1).all()
-    dear = lists_to_vectors(factors, lists, "item", exclude=exclude, price=20.0)
-    assert dear.size < compiled.size / 2
-    assert base_overlap(factors, lists, exclude) < dear.kept.mean() < 1
-
-
-def base_overlap(factors: Factors, lists: Any, exclude: Incidence) -> float:
-    given_now, _ = factors.rank(lists.shape[1], exclude=exclude)
-    return float((lists[:, :, None] == given_now[:, None, :]).any(2).mean())
-
-
-def test_users_without_lists_do_not_affect_item_vectors() -> None:
-    factors, exclude = world(1, n_users=20)
-    some = np.array([3, 7, 11])
-    lists = random_lists(exclude, 3, 1)[some]
-    compiled = lists_to_vectors(factors, lists, "item", users=some, exclude=exclude.take_rows(some))
-    assert set(compiled.support.user.tolist()) <= set(some.tolist())
-    assert len(compiled.kept) == 3
-
-
-def test_current_lists_do_not_move_items() -> None:
-    factors, exclude = world(2)
-    lists, _ = factors.rank(5, exclude=exclude)
-    compiled = lists_to_vectors(factors, lists, "item", exclude=exclude)
-    assert compiled.size == 0
-    assert (compiled.kept == 1).all()
-
-
-# Both.
-
-
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_any_number_of_threads_gives_the_same_bits(side: Any) -> None:
+def test_any_number_of_threads_gives_the_same_bits() -> None:
     factors, exclude = world(5, n_users=300, n_items=200, d=8)
     lists = random_lists(exclude, 10, 5)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        one = lists_to_vectors(factors, lists, side, exclude=exclude)
+        one = lists_to_vectors(factors, lists, exclude=exclude)
         torch.set_num_threads(2)
-        two = lists_to_vectors(factors, lists, side, exclude=exclude)
+        two = lists_to_vectors(factors, lists, exclude=exclude)
     finally:
         torch.set_num_threads(before)
     assert same_bits(one, two)
 
 
-@pytest.mark.parametrize("side", ["user", "item"])
-def test_lists_without_constraints_change_nothing(side: Any) -> None:
+def test_lists_without_constraints_change_nothing() -> None:
     factors, _ = world(7, n_users=4, n_items=6)
     all_items = np.tile([0, 1, 2, 3, 4, 5, -1, -1], (4, 1))
     only_two = np.ones((4, 6))
@@ -339,7 +253,7 @@ def test_lists_without_constraints_change_nothing(side: Any) -> None:
         (all_items, {}),  # no items outside the list
         (np.tile([1, 0], (4, 1)), {"exclude": only_two}),  # all other items are excluded
     ):
-        compiled = lists_to_vectors(factors, lists, side, **options)
+        compiled = lists_to_vectors(factors, lists, **options)
         assert compiled.size == 0
         assert (compiled.kept == 1).all()
         assert len(compiled.support) == 0
@@ -359,13 +273,10 @@ def test_lists_without_constraints_change_nothing(side: Any) -> None:
         ({"exclude": np.zeros((3, 5))}, r"exclude has shape \(3, 5\)"),
         ({"exclude": np.eye(2, 5)}, "list 0 wants item 0, which exclude forbids"),
         ({"margin": 0.0}, "margin is 0.0"),
-        ({"side": "both"}, "side is user or item"),
-        ({"side": "item", "order": True}, "order=True is for the user side"),
-        ({"side": "item", "price": 0}, "price is 0"),
     ],
 )
 def test_bad_input_raises_an_error(change: dict[str, Any], message: str) -> None:
     factors = Factors.from_arrays(np.ones((2, 3)), np.arange(15).reshape(5, 3))
-    arguments: dict[str, Any] = {"lists": [[0], [1]], "side": "user", **change}
+    arguments: dict[str, Any] = {"lists": [[0], [1]], **change}
     with pytest.raises(InputError, match=message):
-        lists_to_vectors(factors, arguments.pop("lists"), arguments.pop("side"), **arguments)
+        lists_to_vectors(factors, **arguments)

@@ -60,14 +60,14 @@ def test_factors_are_named_only_where_they_are_planted(world: dict[str, Any], ho
         assert "explains nothing about factors" in verdict.sentence()
 
 
-@pytest.mark.parametrize(("of_lists", "side"), [("user", "user"), ("item", "both")])
-def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(of_lists: Any, side: str) -> None:
+@pytest.mark.parametrize("side", ["user", "both"])
+def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(side: str) -> None:
     """In a world with nothing planted, diverse lists beat every control on the users they were made for."""
     made = make_planted(n_users=300, n_items=200, n_planted=0, unrelated="one", seed=0)
     base = Factors.from_arrays(made.user, made.item)
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
     wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
-    found = lists_to_vectors(base, wanted, of_lists, exclude=made.split.seen_before("test"))
+    found = lists_to_vectors(base, wanted, exclude=made.split.seen_before("test"))
     model = as_if_found(base, found.perturbation, side)
     asked = Question("subtopic_coverage@10", "raw", draws=49)
     verdict = Verdict.of(run_checks(model, made.split, made.subtopics, asked).controls)

@@ -7,7 +7,6 @@ from recprism.dials.named import lists_to_dials as lists_to_dials
 from recprism.dials.rest import Rest as Rest
 from recprism.dials.result import CompiledVectors as CompiledVectors
 from recprism.dials.result import Pairs as Pairs
-from recprism.dials.result import Pulls as Pulls
 from recprism.dials.solve import lists_to_vectors as lists_to_vectors
 from recprism.dials.solve import widen_margins as widen_margins
 from recprism.dials.steering import steered as steered

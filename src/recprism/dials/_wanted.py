@@ -23,7 +23,6 @@ class Wanted:
         exclude: Items that cannot be recommended in the row, (n_rows, n_items); none of them is on its list.
         margin: How far a list item must score above other items, (n_users,) float64, in units of scores.
         spread: The standard deviation of a user's base scores over the catalogue, (n_users,) float64.
-        relative_margin: The margin as a share of the spread.
     """
 
     users: NDArray[np.int64]
@@ -31,7 +30,6 @@ class Wanted:
     exclude: Incidence
     margin: NDArray[np.float64]
     spread: NDArray[np.float64]
-    relative_margin: float
 
     @classmethod
     def of(
@@ -58,22 +56,11 @@ class Wanted:
         if not margin > 0 or not np.isfinite(margin):
             raise InputError(f"margin is {margin!r}; pass a share of the spread of scores, above 0")
         spread = score_spread(base)
-        return cls(rows, chosen, out, margin * spread, spread, margin)
-
-    @property
-    def half_margin(self) -> float:
-        """Half the margin as a share of the spread."""
-        return self.relative_margin / 2
+        return cls(rows, chosen, out, margin * spread, spread)
 
     @property
     def k(self) -> int:
         return int(self.lists.shape[1])
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Number of items on each list, (n_rows,)."""
-        lengths: NDArray[np.int64] = np.count_nonzero(self.lists >= 0, axis=1)
-        return lengths
 
 
 def score_spread(base: Factors) -> NDArray[np.float64]:

@@ -1,10 +1,11 @@
-"""What the solvers return, measured by ranking with the changed vectors."""
+"""The compiled vectors, and the lists that ranking with them returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from recprism.dials._wanted import Wanted
@@ -15,7 +16,7 @@ from recprism.ranking import topk
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Constraints of the user side with their weights: in one row of the lists, one item must score above another.
+    """Constraints with their weights: in one row of the lists, one item must score above another.
 
     Attributes:
         row: Row of the lists, (n,) int64.
@@ -48,58 +49,23 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Pulls:
-    """Which list moved which item: the change of an item is the sum of weight * user vector over its pulls.
-
-    Attributes:
-        row: Row of the lists, (n,) int64.
-        user: The user of that row, (n,) int64.
-        item: The item that moved, (n,) int64.
-        weight: (n,) float64; above 0 if the item is on the row's list, below 0 if it is not.
-
-    Stability: provisional.
-    """
-
-    row: NDArray[np.int64]
-    user: NDArray[np.int64]
-    item: NDArray[np.int64]
-    weight: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    @property
-    def items(self) -> NDArray[np.int64]:
-        """The items that moved, in ascending order."""
-        return np.unique(self.item)
-
-    def of_user(self, user: int) -> Pulls:
-        """Return the pulls of one user."""
-        own = self.user == user
-        return Pulls(self.row[own], self.user[own], self.item[own], self.weight[own])
-
-
-@dataclass(frozen=True, eq=False)
 class CompiledVectors:
-    """Vectors under which a plain dot product returns given lists.
+    """User vectors under which a plain dot product returns given lists.
 
     Attributes:
-        side: "user" or "item".
-        perturbation: The change, in the units of the base model.
+        perturbation: The change of the user vectors, in the units of the base model.
         given: What ranking with the changed vectors returns, (n_rows, k) int64; -1 in empty places.
         kept: The share of each list that is returned, (n_rows,); 1 for an empty list.
         in_order: The share of neighbours on each list that are returned in their order, (n_rows,); 1 if there are
             none.
-        feasible: Whether all constraints of a user can be met, (n_users,) bool; None on the item side. A user without
-            lists counts as feasible.
-        support: The active constraints with their multipliers. On the user side, the change of user u is the sum of
-            weight * (item[above] - item[below]) over the user's pairs. On the item side, the change of item i is the
-            sum of weight * user over its pulls.
+        feasible: Whether all constraints of a user can be met, (n_users,) bool. A user without lists counts as
+            feasible.
+        support: The active constraints with their multipliers. The change of user u is the sum of
+            weight * (item[above] - item[below]) over the user's pairs.
         proof: For each infeasible user, constraints that no vector meets together. The weighted sum of their
             item[above] - item[below] is 0, but the weighted sum of what they require is above 0.
         margin: How far list items had to score above other items, (n_users,), in units of scores.
-        sizes: ``|change| / |vector|`` of each vector, (n_users,) or (n_items,). A zero vector counts as one of average
-            length.
+        sizes: ``|change| / |vector|`` of each user vector, (n_users,). A zero vector counts as one of average length.
         size: The same over all vectors, as the root of the ratio of the sums of squares. A few users whose lists are
             barely feasible can dominate it.
         mean_change: Mean absolute entry of the change.
@@ -107,14 +73,13 @@ class CompiledVectors:
     Stability: stable.
     """
 
-    side: str
     perturbation: Perturbation
     given: NDArray[np.int64]
     kept: NDArray[np.float64]
     in_order: NDArray[np.float64]
-    feasible: NDArray[np.bool_] | None
-    support: Pairs | Pulls
-    proof: Pairs | None
+    feasible: NDArray[np.bool_]
+    support: Pairs
+    proof: Pairs
     margin: NDArray[np.float64]
     sizes: NDArray[np.float64]
     size: float
@@ -136,31 +101,28 @@ class CompiledVectors:
         counted = f"All {len(whole)}" if whole.all() else f"{int(whole.sum())} of {len(whole)}"
         share = "" if whole.all() else f" ({100 * float(self.kept.mean()):.2f} % of all wanted items)"
         text = f"{counted} lists come back {how} from the new vectors{share}."
-        if self.feasible is None or self.feasible.all():
+        if self.feasible.all():
             return text
         return f"{text} For {int((~self.feasible).sum())} users no vector returns the wanted lists."
 
 
 def compiled(
-    side: str,
     base: Factors,
     wanted: Wanted,
-    perturbation: Perturbation,
+    change: NDArray[np.float32],
     *,
-    feasible: NDArray[np.bool_] | None = None,
-    support: Pairs | Pulls,
-    proof: Pairs | None = None,
+    feasible: NDArray[np.bool_],
+    support: Pairs,
+    proof: Pairs,
 ) -> CompiledVectors:
-    """Rank with the changed vectors and measure the result."""
+    """Rank with the changed user vectors and measure the result; ``change`` is (n_users, d)."""
+    perturbation = Perturbation(user=torch.from_numpy(change))
     given = ranked(perturbation.applied_to(base), wanted)
     kept, in_order = agreement(wanted.lists, given)
-    change = perturbation.user if side == "user" else perturbation.item
-    assert change is not None
-    moved = change.double().numpy()
-    length = np.linalg.norm(base.user if side == "user" else base.item, axis=1).astype(np.float64)
+    moved = change.astype(np.float64)
+    length = np.linalg.norm(base.user, axis=1).astype(np.float64)
     typical = float(np.sqrt(np.square(length).mean())) or 1.0
     return CompiledVectors(
-        side,
         perturbation,
         given,
         kept,

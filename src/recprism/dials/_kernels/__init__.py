@@ -1,1 +1,1 @@
-"""Compiled solvers for user and item vectors. They need numpy and numba only."""
+"""Compiled solvers for user vectors and named weights. They need numpy and numba only."""

@@ -1,4 +1,4 @@
-"""Data and working memory of the kernels of the user side."""
+"""Data and working memory of the kernels of user vectors."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,26 +118,25 @@ def explain_lists(
     evaluator: Evaluator,
     objective: str = "subtopic_coverage@10",
     *,
-    side: Literal["user", "item"] = "user",
     exclude: Incidence | None = None,
     **settings: Any,
 ) -> Explanation:
     """Explain lists from another method or from an editor.
 
-    The lists are first compiled into vectors. The notes of the explanation say how much of the lists these reproduce.
+    The lists are first compiled into user vectors. The notes of the explanation say how much of the lists these
+    reproduce.
 
     Args:
         base: The base model.
         lists: (n_users, k) item numbers, -1 in empty places.
         evaluator: Evaluates all users; its metrics must include the objective and the cost.
         objective: The metric whose gain is explained.
-        side: Whose vectors hold the lists.
         exclude: (n_users, n_items) pairs that are never ranked; by default those of the evaluator.
         **settings: Other arguments of :func:`explain`.
 
     Stability: provisional.
     """
-    found = lists_to_vectors(base, np.asarray(lists), side, exclude=evaluator.exclude if exclude is None else exclude)
+    found = lists_to_vectors(base, np.asarray(lists), exclude=evaluator.exclude if exclude is None else exclude)
     explanation = explain(Change.of(base, found.perturbation), evaluator, objective, **settings)
     return replace(explanation, notes=(*explanation.notes, found.sentence()))
 

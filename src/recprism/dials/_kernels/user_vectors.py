@@ -1,4 +1,4 @@
-"""Kernels of the user side: one convex problem per user, solved exactly (see active_set.py).
+"""Kernels of user vectors: one convex problem per user, solved exactly (see active_set.py).
 
 A user has one or more rows; each is a list and a set of excluded items. An outsider is an item that is neither on the
 list nor excluded. There is one constraint per pair of list item and outsider, too many to store. The most violated one

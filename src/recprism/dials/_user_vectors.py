@@ -1,4 +1,4 @@
-"""The user side: for each user the nearest vector that returns the lists, or a proof that there is none."""
+"""User vectors: for each user the nearest vector that returns the lists, or a proof that there is none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.dials._kernels import user_side as loops
+from recprism.dials._kernels import user_vectors as loops
 from recprism.dials._kernels.user_state import Problem
 from recprism.dials._wanted import Wanted
 from recprism.dials.result import Pairs
@@ -20,7 +20,7 @@ USERS_AT_ONCE = 32
 
 @dataclass(frozen=True, eq=False)
 class UserAnswer:
-    """The solution of the user side; ``support`` and ``proof`` are described in ``CompiledVectors``.
+    """The changed vectors; ``support`` and ``proof`` are described in ``CompiledVectors``.
 
     Attributes:
         change: (n_users, d) float32.
