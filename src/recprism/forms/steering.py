@@ -72,9 +72,7 @@ def steer(
     """
     base, users = scenario.factors, scenario.factors.user_ids
     if not len(scenario.subtopics):
-        raise InputError(
-            "steering sets dials of categories, and the items have none; make the run again with categories"
-        )
+        raise InputError("dials are set by category, and the items have none; make the run again with categories")
     row = id_positions(as_id_array([user], "user"), users, "user")
     plain = users[row].tolist()[0]  # as in the data: a command line passes text
     own = own_settings(known or {}, plain)
