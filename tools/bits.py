@@ -236,7 +236,7 @@ def compare(before: Bits, now: Bits) -> int:
         print(f"{title}: {len(keys):,}", *sorted(keys)[:20], sep="\n  ")
     other = sorted(key for key in before.keys() & now.keys() if before[key] != now[key])
     print(f"different: {len(other):,} of {len(before.keys() & now.keys()):,}")
-    for key in other[:50]:
+    for key in other:
         print(f"  {key}: {before[key]} -> {now[key]}")
     return int(bool(other) or before.keys() != now.keys())
 
