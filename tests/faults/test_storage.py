@@ -19,7 +19,9 @@ from safetensors.numpy import save_file
 
 from recprism.data._files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
+from recprism.report.collect import happened
 from recprism.runs.run import Run
+from recprism.runs.status import run_status
 
 WRITERS = {
     "text": lambda path: path.write_text("x" * 100_000, encoding="utf-8"),
@@ -95,6 +97,35 @@ def test_a_line_that_was_cut_short_does_not_take_the_next_one_with_it(tmp_path: 
     run.event("three")
     run.event("four")
     assert [event["event"] for event in run.events()] == ["one", "three", "four"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"event": "two"}',
+        '{"time": "yesterday", "event": "two"}',
+        '{"time": NaN, "event": "two"}',
+        '{"time": 1e300, "event": "two"}',
+        '{"time": -1e18, "event": "two"}',
+        '{"time": null, "event": "two"}',
+        '{"time": 1}',
+        '{"time": 1, "event": ["two"]}',
+        '{"time": 1, "event": "epoch"}',
+        '{"time": 1, "event": "epoch", "done": "some", "total": 5}',
+        '{"time": 1, "event": "step", "done": 1, "total": [5]}',
+    ],
+)
+def test_a_line_that_was_edited_stops_no_command(
+    line: str, trained_run: Callable[..., Run], call: Callable[..., int]
+) -> None:
+    run = trained_run()
+    run.event("trained")
+    with (run.path / "events.jsonl").open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+    assert [event["event"] for event in run.events()] == ["trained"]
+    assert call("runs", run.path.parent) == 0
+    assert run_status(run).doing == "nothing"
+    assert [what for _, what in happened(run)] == ["trained"]
 
 
 def test_forbidden_is_not_damaged(tmp_path: Path) -> None:

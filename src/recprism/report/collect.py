@@ -141,12 +141,12 @@ def _facts(
         "Item-to-item neighbours": _neighbours(run),
         "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
-        "What happened": _happened(run),
+        "What happened": happened(run),
         "Versions": [*examine()["versions"].items(), ("system", platform.system())],
     }
 
 
-def _happened(run: Run) -> list[tuple[str, str]]:
+def happened(run: Run) -> list[tuple[str, str]]:
     """Return the run's events, and say so if they do not account for its files."""
     events = run.events(without=STEPS)
     kinds = {str(event["event"]).partition(" ")[0] for event in events}

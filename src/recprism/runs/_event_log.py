@@ -12,6 +12,7 @@ from recprism.data._files import storable
 
 STEPS = ("epoch", "step")
 """Events that report progress: ``done`` of ``total``."""
+END_OF_TIME = 253_402_300_800  # the year 10000: no calendar goes further
 
 
 def append_event(path: Path, event: Mapping[str, Any]) -> None:
@@ -32,7 +33,7 @@ def read_events(path: Path, without: Sequence[str] = ()) -> list[dict[str, Any]]
         without: Kinds of events to skip.
 
     Returns:
-        The events. Lines that were cut short are skipped.
+        The events. Lines that were cut short, or have no kind or no valid time, are skipped.
     """
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     found = []
@@ -41,9 +42,22 @@ def read_events(path: Path, without: Sequence[str] = ()) -> list[dict[str, Any]]
             event = json.loads(line)
         except (json.JSONDecodeError, RecursionError):
             continue
-        if isinstance(event, dict) and event.get("event") not in without:
+        if _is_event(event) and event["event"] not in without:
             found.append(event)
     return found
+
+
+def _is_event(line: Any) -> bool:
+    """Whether a line has a kind, a time and, for progress, whole numbers: the file may have been edited."""
+    if not isinstance(line, dict) or not isinstance(line.get("event"), str):
+        return False
+    counted = line["event"] not in STEPS or (_is_whole(line.get("done")) and _is_whole(line.get("total") or 0))
+    moment = line.get("time")
+    return counted and isinstance(moment, int | float) and 0 <= moment < END_OF_TIME
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value < END_OF_TIME
 
 
 def has_event(path: Path, kind: str) -> bool:
