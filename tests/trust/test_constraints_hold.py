@@ -253,8 +253,38 @@ def test_constraints_that_were_edited_are_refused(run: Run) -> None:
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
     config = run.path / "config.toml"
     config.write_text(config.read_text(encoding="utf-8").replace("318", "319"), encoding="utf-8")
-    with pytest.raises(InputError, match="names other constraints than those that were certified"):
+    with pytest.raises(InputError, match=r"has .*constraints.banned = \[319\], and the certificate is for \[318\]"):
         run.load_result()
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ('goal = "subtopic_coverage"', 'goal = "ilad"'),
+        ('"ndcg@10" = 0.5', '"ndcg@10" = 0.01'),
+        ("confidence = 0.95", "confidence = 0.99"),
+        ("seed = 0", "seed = 1"),
+        ('method = "random"', 'method = "temporal"'),
+        ('source = "ml-latest-small"', 'source = "ml-1m"'),
+        ('method = "betting"', 'method = "t"'),
+        ("[diversify.within.budgets]", "history_window = 5\n[diversify.within.budgets]"),
+    ],
+)
+@pytest.mark.parametrize("name", [None, "bold"])
+def test_what_a_certificate_depends_on_cannot_be_edited(
+    run: Run, was: str, now: str, name: str | None, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = run if name is None else run.named(name)
+    assert diversify_within(of, BudgetConfig(budgets={"ndcg@10": 0.5})).is_changed
+    asked = [run.path / "config.toml", *([] if name is None else [run.path / "results" / name / "result.toml"])]
+    edited = [path for path in asked if was in path.read_text(encoding="utf-8")]
+    assert edited
+    for path in edited:
+        path.write_text(path.read_text(encoding="utf-8").replace(was, now), encoding="utf-8")
+    chosen = [] if name is None else ["--name", name]
+    for words in (["evaluate"], ["recommend"], ["report"], ["check", "--max-ndcg-loss", "0.5"], ["export", "-o", "x"]):
+        assert call(words[0], run.path, *words[1:], *chosen) == 2
+        assert "and the certificate is for" in capsys.readouterr().err
 
 
 def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:

@@ -19,6 +19,7 @@ from recprism.report.headline import Headline, headline
 from recprism.report.measured import Measured, explain_result, measure
 from recprism.runs._event_log import STEPS
 from recprism.runs._installation import examine
+from recprism.runs.config import flat
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
@@ -139,7 +140,7 @@ def _facts(
     return {
         "Data": list(data.items()),
         "Item-to-item neighbours": _neighbours(run),
-        "Settings": [(name, words.plain(value)) for name, value in _flat(config)],
+        "Settings": [(name, words.plain(value)) for name, value in flat(config).items()],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
         "What happened": happened(run),
         "Versions": [*examine()["versions"].items(), ("system", platform.system())],
@@ -172,14 +173,3 @@ def _neighbours(run: Run) -> list[tuple[str, str]]:
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """Flatten nested settings to dotted names; empty ones are left out."""
-    found = []
-    for name, part in value.items():
-        if isinstance(part, Mapping):
-            found += _flat(part, f"{prefix}{name}.")
-        elif part not in ([], ""):
-            found.append((f"{prefix}{name}", part))
-    return found

@@ -10,12 +10,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from recprism._extras import needing
 from recprism.errors import InputError
 from recprism.runs._event_log import STEPS
+from recprism.runs.config import flat
 from recprism.runs.run import Run
 from recprism.runs.sinks import Outcome
 
@@ -60,9 +61,9 @@ class MlflowSink:
             facts.pop("total", None)
             self._log({f"{kind}.{name}": value for name, value in facts.items()}, step=step)
             return
-        flat = dict(_flat(facts, f"{kind}."))
-        numbers = {name: value for name, value in flat.items() if _is_number(value)} if kind in RESULTS else {}
-        self._log(numbers, {name: value for name, value in flat.items() if name not in numbers})
+        named = flat(facts, f"{kind}.")
+        numbers = {name: value for name, value in named.items() if _is_number(value)} if kind in RESULTS else {}
+        self._log(numbers, {name: value for name, value in named.items() if name not in numbers})
 
     def end(self, run: Run, outcome: Outcome) -> None:
         """Log what was asked and the files, and close the MLflow run."""
@@ -100,16 +101,7 @@ def _connected(uri: str) -> tuple[Any, str]:
 
 
 def _asked(run: Run, **which: Any) -> dict[str, Any]:
-    return dict(_flat(run.config.model_dump(exclude_none=True, **which)))
-
-
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested facts by dotted names, without None and empty lists."""
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        elif value is not None and value != []:
-            yield f"{prefix}{name}", value
+    return flat(run.config.model_dump(exclude_none=True, **which))
 
 
 def _is_number(value: Any) -> bool:

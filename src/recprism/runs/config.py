@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -157,6 +158,17 @@ class RunConfig(_Strict):
     split: SplitConfig = SplitConfig()
     model: ModelConfig = ModelConfig()
     diversify: DiversifyConfig | None = None
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted names, without None and empty ones."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}.")
+        elif value is not None and value not in ([], ""):
+            found[f"{prefix}{name}"] = value
+    return found
 
 
 HEAD = "# What this run was asked to do; the last line says that nothing is missing.\n"

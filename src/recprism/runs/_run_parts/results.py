@@ -19,7 +19,7 @@ from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.lists import TRAINED, RunLists
 from recprism.runs._run_parts.paths import RunPaths
 from recprism.runs._run_parts.result_files import read_result, write_result
-from recprism.runs.config import ConstraintsConfig, DiversifyConfig, read_config, write_config
+from recprism.runs.config import ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
 from recprism.runs.result import Result
 
 STEERING, DIALS_SET = "steering.json", "dials set"
@@ -195,9 +195,13 @@ class RunResults(RunData, RunLists):
         asked = self.config.diversify
         return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
 
+    def _asked(self) -> dict[str, Any]:
+        """Return the configuration of the run and of the result; the device changes nothing that is certified."""
+        return self.config.model_dump(mode="json", exclude={"device"})
+
     def save_certificate(self, facts: Mapping[str, Any]) -> None:
-        """Write certificate.json, bound to the served vectors and to the constraints."""
-        facts = self._files.bound_facts({**facts, "constraints": self.constraints.model_dump()})
+        """Write certificate.json, bound to the served vectors and to what was asked."""
+        facts = self._files.bound_facts({**facts, "asked": self._asked()})
         write_text(self.file("certificate.json"), json.dumps(facts, indent=1))
 
     def certificate(self) -> dict[str, Any] | None:
@@ -207,11 +211,13 @@ class RunResults(RunData, RunLists):
             InputError: If a budget was given, and the file is gone.
         """
         found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
-        noted = None if found is None else found.pop("constraints", None)
-        if noted is not None and noted != self.constraints.model_dump():
+        noted = None if found is None else found.pop("asked", None)
+        if noted is not None and noted != self._asked():
+            before, now = flat(noted), flat(self._asked())
+            name = min(it for it in before.keys() | now.keys() if before.get(it) != now.get(it))
             raise InputError(
-                f"{self.path}: names other constraints than those that were certified; put config.toml back as it was, "
-                "or make the result again with --overwrite"
+                f"{self.path}: its configuration has {name} = {now.get(name)!r}, and the certificate is for "
+                f"{before.get(name)!r}; put the file back as it was, or make the result again with --overwrite"
             )
         if found is None and asked is not None and asked.within is not None:
             raise InputError(
