@@ -272,47 +272,6 @@ def _compare(
         total[c], best[c], second[c] = all_of_them, first, next_one
 
 
-@compiled
-def fill_concepts(
-    slots: Any,
-    alternatives: Any,
-    n_alternatives: Any,
-    items: Any,
-    lists: Any,
-    indptr: Any,
-    indices: Any,
-    column: Any,
-    out: Any,
-) -> None:
-    """Fill one feature per concept: 1 / (1 + how many other items of the list have it), 0 without the concept.
-
-    Args:
-        slots: ``(n_slots, 2)`` user and place.
-        alternatives: ``(n_slots, n)`` positions among the candidates.
-        n_alternatives: ``(n_slots,)``.
-        items: ``(n_users, n)`` candidates.
-        lists: ``(n_users, k)``.
-        indptr: ``(n_items + 1,)`` rows of concepts.
-        indices: ``(n_entries,)`` concepts.
-        column: ``(n_concepts,)`` the feature of each concept in ``out``, -1 for none.
-        out: ``(n_slots, n_features, n)``, filled.
-    """
-    held = np.zeros(len(column))
-    for s in range(len(slots)):
-        u, place = slots[s, 0], slots[s, 1]
-        held[:] = 0.0
-        for other in range(lists.shape[1]):
-            item = lists[u, other]
-            if item >= 0 and other != place:
-                for e in range(indptr[item], indptr[item + 1]):
-                    held[indices[e]] += 1.0
-        for a in range(n_alternatives[s]):
-            item = items[u, alternatives[s, a]]
-            for e in range(indptr[item], indptr[item + 1]):
-                if column[indices[e]] >= 0:
-                    out[s, column[indices[e]], a] = 1.0 / (1.0 + held[indices[e]])
-
-
 @compiled_loosely
 def add_slots(
     rows: Any, values: Any, n_alternatives: Any, chosen: Any, weights: Any, gradient: Any, hessian: Any
