@@ -22,7 +22,7 @@ from recprism.data.interactions import Interactions
 from recprism.data.split import split_interactions
 from recprism.errors import InputError
 from recprism.metrics import Context, compare, evaluate
-from recprism.models import BPRMF, FeatureModel, LightGCN
+from recprism.models import BPRMF, LightGCN
 from recprism.models.adapters.als import ImplicitALS
 from recprism.models.factors import Factors
 from recprism.rerank import RERANKERS, Reranker
@@ -93,7 +93,6 @@ SETTINGS: dict[str, tuple[Callable[..., Any], Any]] = {
     "bprmf": (BPRMF, BPRMF.rules),
     "lightgcn": (LightGCN, LightGCN.rules),
     "als": (ImplicitALS, ImplicitALS.rules),
-    "features": (FeatureModel, FeatureModel.rules),
     "CMB": (CMB, RULES),
     **{name: (kind, kind.rules) for name, kind in CLASSES.items()},
 }

@@ -20,6 +20,7 @@ from recprism.rerank.features import Directions, Features
 from recprism.rerank.rivals.dpp import FLOOR
 from recprism.rerank.rivals.pmmf import ENOUGH, Market
 
+Term = Tensor | float | tuple[Tensor | float, ...]
 USERS_AT_ONCE = 128  # large compared with the cost of a call, small enough to share the work evenly
 
 
@@ -52,42 +53,41 @@ def taken(items: Tensor, positions: Tensor, by_rank: bool) -> Tensor:
 
 
 def mmr(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    return _chosen(greedy.mmr, pool, k, directions.unit, directions.known, trade_off, TIE)
+    return _chosen(greedy.mmr, pool, k, (directions.unit, directions.known), trade_off, TIE)
 
 
 def dpp(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    return _chosen(greedy.dpp, pool, k, directions.unit, directions.known, trade_off, FLOOR, TIE)
+    return _chosen(greedy.dpp, pool, k, (directions.unit, directions.known), trade_off, FLOOR, TIE)
 
 
 def msd(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    return _chosen(vectors.msd, pool, k, directions.unit, directions.known, trade_off, TIE)
+    return _chosen(vectors.msd, pool, k, (directions.unit, directions.known), trade_off, TIE)
 
 
 def ssd(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
-    terms = (directions.unit, directions.known, trade_off, earlier, FLOOR, TIE)
-    return _chosen(vectors.ssd, pool, k, *terms)
+    return _chosen(vectors.ssd, pool, k, (directions.unit, directions.known), (trade_off, earlier, FLOOR, TIE))
 
 
 def sliding_dpp(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
-    terms = (directions.unit, directions.known, trade_off, earlier, FLOOR, TIE)
-    return _chosen(vectors.sliding_dpp, pool, k, *terms)
+    return _chosen(vectors.sliding_dpp, pool, k, (directions.unit, directions.known), (trade_off, earlier, FLOOR, TIE))
 
 
 def pm2(pool: Pool, features: Features, votes: Tensor, k: int, *, trade_off: float, focus: float) -> Tensor:
-    topics, rows = features.topics, features.topics.rows
-    terms = (rows.indptr, rows.indices, features.chances, topics.shares, votes, trade_off, focus, TIE)
-    return _chosen(subtopics.pm2, pool, k, *terms)
+    rows = features.topics.rows
+    topics = (rows.indptr, rows.indices, features.chances, features.topics.shares)
+    return _chosen(subtopics.pm2, pool, k, topics, votes, (trade_off, focus, TIE))
 
 
 def calibrated(pool: Pool, features: Features, wanted: Tensor, k: int, *, trade_off: float, alpha: float) -> Tensor:
-    topics, rows = features.topics, features.topics.rows
-    terms = (rows.indptr, rows.indices, topics.shares, wanted, trade_off, alpha, TIE)
-    return _chosen(subtopics.calibrated, pool, k, *terms)
+    rows = features.topics.rows
+    topics = (rows.indptr, rows.indices, features.topics.shares)
+    return _chosen(subtopics.calibrated, pool, k, topics, wanted, (trade_off, alpha, TIE))
 
 
 def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
     rows = features.topics.rows
-    return _chosen(greedy.cover, pool, k, rows.indptr, rows.indices, features.chances, intents, trade_off, kept, TIE)
+    topics = (rows.indptr, rows.indices, features.chances)
+    return _chosen(greedy.cover, pool, k, topics, intents, trade_off, kept, TIE)
 
 
 def spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
@@ -105,16 +105,17 @@ def provide(pool: Pool, market: Market, order: Tensor, k: int, *, trade_off: flo
     return positions
 
 
-def _chosen(loop: Callable[..., None], pool: Pool, k: int, *terms: Tensor | float) -> Tensor:
-    """Return positions, (n_users, k), from ``loop(first, last, items, relevance, lengths, positions, *terms)``."""
+def _chosen(loop: Callable[..., None], pool: Pool, k: int, *terms: Term) -> Tensor:
+    """Return positions, (n_users, k), from ``loop(first, last, (items, relevance, lengths), positions, *terms)``."""
     positions = _empty_places(pool, k)
-    _on_all_cores(loop, pool.n_users, USERS_AT_ONCE, pool.items, pool.relevance, pool.lengths, positions, *terms)
+    candidates = (pool.items, pool.relevance, pool.lengths)
+    _on_all_cores(loop, pool.n_users, USERS_AT_ONCE, candidates, positions, *terms)
     return positions
 
 
-def _on_all_cores(loop: Callable[..., Any], n_users: int, step: int, *terms: Tensor | float) -> list[Any]:
+def _on_all_cores(loop: Callable[..., Any], n_users: int, step: int, *terms: Term) -> list[Any]:
     """Call ``loop(first, last, *terms)`` for each block of ``step`` users and return the results."""
-    arrays = [_array(term) if isinstance(term, Tensor) else term for term in terms]
+    arrays = [_array(term) for term in terms]
     return share_work(lambda first, last: loop(first, last, *arrays), n_users, step)
 
 
@@ -122,5 +123,8 @@ def _empty_places(pool: Pool, k: int) -> Tensor:
     return torch.from_numpy(np.full((pool.n_users, k), -1, np.int64))
 
 
-def _array(tensor: Tensor) -> Any:
-    return np.ascontiguousarray(tensor.numpy())
+def _array(term: Term) -> Any:
+    """Return tensors as arrays, also those in a tuple; numbers stay."""
+    if isinstance(term, tuple):
+        return tuple(_array(it) for it in term)
+    return np.ascontiguousarray(term.numpy()) if isinstance(term, Tensor) else term

@@ -11,17 +11,7 @@ from recprism._compile import compiled
 
 @compiled
 def calibrated_flow(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    wanted: Any,
-    trade_off: float,
-    tie: float,
+    first: int, last: int, pool: Any, positions: Any, topics: Any, wanted: Any, trade_off: float, tie: float
 ) -> None:
     """Choose the items of a flow, one augmenting path after another.
 
@@ -31,16 +21,14 @@ def calibrated_flow(
     Args:
         first: First user.
         last: User after the last one.
-        items: Candidates, (n_users, n_candidates).
-        relevance: Their relevance, (n_users, n_candidates).
-        lengths: Candidates of each user, (n_users,).
+        pool: Candidates and their relevance, (n_users, n_candidates), and the number of candidates, (n_users,).
         positions: Receives the chosen positions, (n_users, k), in the order of rank.
-        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
-        indices: Subtopics of all items.
+        topics: indptr and indices; the subtopics of item i are indices[indptr[i]:indptr[i + 1]].
         wanted: Share of each subtopic in the user's history, (n_users, n_subtopics).
         trade_off: From 0 (relevance) to 1 (calibration).
         tie: Values closer than this are equal.
     """
+    (items, relevance, lengths), (indptr, indices) = pool, topics
     n_subtopics = wanted.shape[1]
     gain, counts = np.empty(n_subtopics), np.empty(n_subtopics, np.int64)
     mover, target = np.empty(n_subtopics, np.int64), np.empty(n_subtopics, np.int64)

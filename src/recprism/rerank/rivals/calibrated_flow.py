@@ -34,7 +34,8 @@ class CalibratedFlow(Reranker):
         wanted = features.intents(pool.n_users).cpu().numpy()
         rows, here = features.topics.rows, pool.to("cpu")
         places = torch.from_numpy(np.full((pool.n_users, k), -1, np.int64))
-        arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
-        terms = rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), wanted, float(self.trade_off), TIE
-        share_work(lambda first, last: calibrated_flow(first, last, *arrays, *terms), pool.n_users, USERS_AT_ONCE)
+        candidates = here.items.numpy(), here.relevance.numpy(), here.lengths.numpy()
+        topics = rows.indptr.cpu().numpy(), rows.indices.cpu().numpy()
+        terms = candidates, places.numpy(), topics, wanted, float(self.trade_off), TIE
+        share_work(lambda first, last: calibrated_flow(first, last, *terms), pool.n_users, USERS_AT_ONCE)
         return places.to(pool.device)
