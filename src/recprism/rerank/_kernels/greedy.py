@@ -194,17 +194,9 @@ def _cover_of_one(
 
 
 @compiled
-def spread(
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    shown: Any,
-    order: Any,
-    trade_off: float,
-    kept: int,
-) -> None:
+def spread(pool: Any, positions: Any, shown: Any, order: Any, trade_off: float, kept: int) -> None:
     """Serve users one after another, in ``order``, and increase ``shown``."""
+    items, relevance, lengths = pool
     for u in range(len(items)):
         for place in range(min(kept, lengths[u])):
             positions[u, place] = place
