@@ -39,7 +39,7 @@ def calibrated_flow(
         counts[:] = 0
         for place in range(k):
             quota = wanted[u] * positions.shape[1]
-            _gains(quota, counts, positions[u, :place], serves, items[u], indptr, indices, tie, gain, mover, target)
+            _gains(quota, counts, positions[u, :place], serves, items[u], topics, tie, (gain, mover, target))
             best, pick, subtopic = -np.inf, -1, -1
             for c in range(lengths[u]):
                 if inside[c]:
@@ -63,19 +63,7 @@ def calibrated_flow(
 
 
 @compiled
-def _gains(
-    quota: Any,
-    counts: Any,
-    chosen: Any,
-    serves: Any,
-    items: Any,
-    indptr: Any,
-    indices: Any,
-    tie: float,
-    gain: Any,
-    mover: Any,
-    target: Any,
-) -> None:
+def _gains(quota: Any, counts: Any, chosen: Any, serves: Any, items: Any, topics: Any, tie: float, found: Any) -> None:
     """Find what one more item of each subtopic adds, if items of the list may move on to other subtopics.
 
     Args:
@@ -84,13 +72,12 @@ def _gains(
         chosen: Positions of the list so far.
         serves: The subtopic that each of them serves, -1 for none.
         items: Candidates of the user.
-        indptr: Subtopics by item.
-        indices: Subtopics by item.
+        topics: Subtopics by item.
         tie: Smaller differences do not count.
-        gain: Receives what is added, (n_subtopics,).
-        mover: Receives the place of the item that moves on, -1 for none, (n_subtopics,).
-        target: Receives where it moves, (n_subtopics,).
+        found: Receives, (n_subtopics,) each: what is added; the place of the item that moves on, -1 for none; and where
+            it moves.
     """
+    (indptr, indices), (gain, mover, target) = topics, found
     for c in range(len(gain)):
         gain[c] = min(1.0, max(0.0, quota[c] - counts[c]))
         mover[c] = -1

@@ -91,15 +91,12 @@ class RunResults(RunData, RunLists):
         else:
             write_config(self.file(ASKED), asked, only={"diversify"})
 
-    def scenario(
-        self, part: Part = "test", *, constraints: ConstraintsConfig | None = None, stored: bool = True
-    ) -> Scenario:
+    def scenario(self, part: Part = "test", *, constraints: ConstraintsConfig | None = None) -> Scenario:
         """Return the judged context of the trained model, from which audits, searches and lists start.
 
         Args:
             part: The part that judges.
             constraints: What the lists must keep, for a new result; by default those of this result.
-            stored: Whether lists of paths are read from the run and kept in it.
         """
         base = self.base()
         return Scenario(
@@ -107,7 +104,7 @@ class RunResults(RunData, RunLists):
             self.split(),
             self.subtopics(),
             part,
-            store=RunPaths(self) if stored else None,
+            store=RunPaths(self),
             constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
         )
 
