@@ -25,6 +25,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import spearmanr
 
+from feature_model import FeatureModel
 from recprism.cmb import CMB
 from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
@@ -34,7 +35,6 @@ from recprism.explain.factors import Verdict
 from recprism.explain.factors.checks import Question, run_checks
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models.feature_model import FeatureModel
 from recprism.text.efm import item_quality, mentions_of_pairs, user_attention
 from recprism.text.feature_folder import FeatureTables, tables_of_reviews
 

@@ -27,11 +27,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from contest_files import read_splits, write_models, write_splits
 from recprism.data.split import Split
 from recprism.errors import RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models.factors import Factors
-from recprism.paper.base_models import make_base_model, read_splits, train, write_models, write_splits
+from recprism.paper.base_models import make_base_model, train
 from recprism.paper.base_models.exchange import model_key
 
 SEEDS, SPLIT_SEEDS = range(5), range(200, 205)

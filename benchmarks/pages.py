@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from folding import fold_in
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
 from recprism.dials.solve import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.models.folding import fold_in
 from recprism.rerank import Features, reranker
 
 K, CANDIDATES, FIFTH = 10, 100, 5

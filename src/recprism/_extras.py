@@ -19,7 +19,6 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "adapters": ("implicit",),
     "ann": ("faiss",),
     "cornac": ("cornac",),
-    "export": ("faiss",),
     "lenskit": ("lenskit",),
     "haystack": ("haystack",),
     "contest": ("ortools",),

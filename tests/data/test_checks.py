@@ -22,7 +22,7 @@ from recprism.data.interactions import Interactions
 from recprism.data.split import split_interactions
 from recprism.errors import InputError
 from recprism.metrics import Context, compare, evaluate
-from recprism.models import BPRMF, FeatureModel, LightGCN, fold_in
+from recprism.models import BPRMF, LightGCN
 from recprism.models.adapters.als import ImplicitALS
 from recprism.models.factors import Factors
 from recprism.rerank import RERANKERS, Reranker
@@ -42,7 +42,6 @@ SEEDED: dict[str, Callable[[Any], Any]] = {
     "bootstrap": lambda seed: evaluate(LISTS, RELEVANT, ["ndcg@2"], seed=seed),
     "comparison": lambda seed: compare(*(evaluate(LISTS, RELEVANT, ["ndcg@2"], bootstrap=0),) * 2, seed=seed),
     "training": lambda seed: BPRMF(dim=2, epochs=1).fit(split_interactions(PAIRS), seed=seed, device="cpu"),
-    "folding": lambda seed: fold_in(VECTORS, [[1, 0, 0]], seed=seed),
     "CMB": lambda seed: CMB(seed=seed),
     "shuffled": lambda seed: permuted(torch.zeros(2, 2), seed),
     "noise": lambda seed: noise((2, 2), 0.1, seed),
@@ -94,7 +93,6 @@ SETTINGS: dict[str, tuple[Callable[..., Any], Any]] = {
     "bprmf": (BPRMF, BPRMF.rules),
     "lightgcn": (LightGCN, LightGCN.rules),
     "als": (ImplicitALS, ImplicitALS.rules),
-    "features": (FeatureModel, FeatureModel.rules),
     "CMB": (CMB, RULES),
     **{name: (kind, kind.rules) for name, kind in CLASSES.items()},
 }

@@ -10,17 +10,25 @@ import pytest
 from scipy.integrate import quad
 
 from recprism.deploy.served.confidence import (
+    ALPHA,
     PRIOR,
     Interval,
     boundary,
     confidence_interval,
-    confidence_path,
     log_mixture,
     prediction_errors,
     ratio_interval,
 )
 
 STREAMS, LENGTH = 1_000, 600
+
+
+def confidence_path(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both ends of the confidence sequence of values within 0 .. 1 after each value, (n,) each."""
+    errors = np.cumsum(prediction_errors(values, 0.5) ** 2)
+    times = np.arange(1, len(values) + 1)
+    mean, width = np.cumsum(values) / times, boundary(errors, ALPHA / 2, 1.0) / times
+    return np.maximum(mean - width, 0.0), np.minimum(mean + width, 1.0)
 
 
 def streams(kind: str) -> tuple[np.ndarray, float]:

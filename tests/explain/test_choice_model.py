@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import ChoiceModel, concept_effects, fit_choice_model
+from recprism.explain import ChoiceModel, fit_choice_model
 from recprism.explain.choice._likelihood import RIDGE, Logit
 from recprism.explain.choice._places import ALPHA, FEATURES, ConceptRows, Places, Slots
 from recprism.rerank import DPP, MMR, Calibrated, Features, Optimal, XQuAD
@@ -259,32 +259,6 @@ def test_a_shuffle_within_deciles_keeps_concepts_that_are_deciles() -> None:
     assert found.shuffled_all is not None
     np.testing.assert_allclose(found.shuffled_within.draws, found.explained, atol=1e-3)
     assert found.shuffled_all.largest < found.explained - 0.2
-
-
-def planted_lists(concept: int, share: float = 0.7, seed: int = 0) -> np.ndarray:
-    """Some users get the best item of one concept at the end, the others a random one of the next candidates."""
-    generator = np.random.default_rng(seed)
-    lists = WORLD.base.copy()
-    for user, row in enumerate(WORLD.items[:, K:]):
-        having = row[WORLD.concepts[row, concept]]
-        lists[user, -1] = having[0] if generator.random() < share and len(having) else generator.choice(row[:30])
-    return lists
-
-
-@pytest.mark.parametrize("concept", [0, 5, 11])
-def test_a_planted_concept_is_found_and_the_others_are_rejected(concept: int) -> None:
-    given_lists = (WORLD.items, WORLD.scores, WORLD.base, planted_lists(concept), WORLD.concepts)
-    found = concept_effects(*given_lists, popularity=WORLD.popularity)
-    assert [it.concept for it in found if it.carries] == [str(concept)]
-    assert found[0].times > 2
-    assert len(found) == WORLD.concepts.shape[1]
-
-
-def test_no_concept_is_found_in_random_lists() -> None:
-    generator = np.random.default_rng(1)
-    lists = np.stack([generator.permutation(row)[:K] for row in WORLD.items])
-    found = concept_effects(WORLD.items, WORLD.scores, WORLD.base, lists, WORLD.concepts)
-    assert not [it for it in found if it.carries]
 
 
 def test_a_guess_among_equal_items_counts_its_share() -> None:

@@ -21,7 +21,6 @@ from recprism.explain.factors.erasure import (
     Which,
     erase,
     erased,
-    shared_sizes,
     usual_features,
 )
 from recprism.explain.factors.evaluator import Evaluator
@@ -96,7 +95,7 @@ def test_shared_takes_the_same_factors_from_both_sides() -> None:
     change = a_change(sides=("item", "user"))
     after = erased(change, "top", "shared", 2)
     gone = [set(np.flatnonzero((side == 0).all(axis=0))) for side in after.sides.values()]
-    assert gone[0] == gone[1] == set(np.argsort(-shared_sizes(change))[:2])
+    assert gone[0] == gone[1] == set(np.argsort(-np.mean([np.abs(it).mean(0) for it in change.sides.values()], 0))[:2])
 
 
 def test_one_draw_chooses_in_the_same_order_for_any_number() -> None:

@@ -62,27 +62,6 @@ def test_the_planted_factors_come_first_and_have_names(world: Any, found: Explan
     assert len(named) >= 3
 
 
-@pytest.mark.parametrize("kind", ["factors", "directions"])
-def test_scale_0_erases_and_scale_1_changes_nothing(world: Any, found: Explanation, kind: str) -> None:
-    _, evaluator, _, _, change = world
-    for row in getattr(found, kind)[:2]:
-        assert evaluator.means(found.turned(row, 0.0)) == pytest.approx(row.erased)
-        assert evaluator.means(found.turned(row, 1.0)) == pytest.approx(evaluator.means(change.after))
-        users, items = found.turned(row, 2.0).search_vectors
-        once, base = (it.search_vectors for it in (found.change.after, found.turned(row, 0.0)))
-        twice = 2 * (once[0] @ once[1].T) - base[0] @ base[1].T  # scores are linear in the scale
-        np.testing.assert_allclose(users @ items.T, twice, atol=1e-4)
-
-
-def test_typical_items_are_the_two_ends(found: Explanation) -> None:
-    for row in (*found.factors, *found.directions):
-        along = found.all_directions.items if row.kind == "direction" else found.change.base.item
-        high, low = found.typical(row, 3)
-        values = along[:, row.number]
-        assert min(values[high]) >= np.sort(values)[-3]
-        assert max(values[low]) <= np.sort(values)[2]
-
-
 def test_taken_back_is_the_effect_of_erasing(world: Any, found: Explanation) -> None:
     _, evaluator, _, _, change = world
     row = found.factors[0]

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors._ranking import individual, items_of, order, rank_agreement, shared, through_lists
+from recprism.explain.factors._ranking import individual, order, rank_agreement, shared, through_lists
 
 DELTA = np.array([[1.0, -4.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 2.0, -1.0]], np.float32)
 
@@ -23,9 +22,7 @@ def test_shared_is_the_mean_of_individual() -> None:
 
 
 def test_any_slice_can_be_taken() -> None:
-    subtopics = Subtopics.from_pairs(np.array([0, 1, 2, 2]), ["a", "b", "a", "b"], 3)
-    assert items_of(subtopics, "b").tolist() == [1, 2]
-    np.testing.assert_allclose(shared(DELTA, items_of(subtopics, "b")), [1.5, 1, 0.5])
+    np.testing.assert_allclose(shared(DELTA, [1, 2]), [1.5, 1, 0.5])
     np.testing.assert_allclose(shared(DELTA, np.array([True, False, False])), [1, 4, 0])
 
 
@@ -72,7 +69,5 @@ def test_missing_rows_are_refused() -> None:
         shared(DELTA, [])
     with pytest.raises(InputError, match="at least one row"):
         shared(DELTA, [3])
-    with pytest.raises(InputError, match="no subtopic"):
-        items_of(Subtopics.from_pairs(np.array([0]), ["a"], 3), "c")
     with pytest.raises(InputError, match="item 3"):
         through_lists(DELTA, np.array([[3]]))

@@ -90,7 +90,6 @@ def test_a_swap_is_evaluated_alone_in_its_list() -> None:
 def test_means_over_swaps_are_per_factor() -> None:
     found = find_swaps(made(1), 10)
     np.testing.assert_allclose(found.mean_parts()["item"].sum(), found.total.mean())
-    assert (found.mean_sizes()["item"] >= np.abs(found.mean_parts()["item"])).all()
     assert (found.total > 0).all()  # what came in must have gained on what went out
 
 

@@ -14,7 +14,7 @@ from recprism.data.split import split_interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import METRICS, Context, Lists, evaluate, subtopics_of_users
-from recprism.metrics._operations import PlainKernels
+from recprism.metrics._operations import Kernels
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_cuts_share_what_was_computed(
     calls = []
     lists = Lists(items, world)
 
-    class Counting(PlainKernels):
+    class Counting(Kernels):
         def growth(self, *args):  # type: ignore[no-untyped-def]
             calls.append("growth")
             return super().growth(*args)

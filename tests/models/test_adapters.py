@@ -20,13 +20,9 @@ from recprism.data.split import Split
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
 from recprism.models.adapters import (
-    ADAPTERS,
     ImplicitALS,
-    from_cornac,
     from_files,
     from_implicit,
-    from_lenskit,
-    from_recbole,
 )
 
 K = 10
@@ -230,17 +226,6 @@ def test_errors_name_broken_and_missing_files(kind: str, tmp_path: Path) -> None
         from_files(path, path)
     with pytest.raises(InputError, match=r"not from '\.txt'"):
         from_files(tmp_path / "v.txt", tmp_path / "v.txt")
-
-
-def test_adapters_by_name() -> None:
-    named = {
-        "arrays": from_files,
-        "cornac": from_cornac,
-        "implicit": from_implicit,
-        "lenskit": from_lenskit,
-        "recbole": from_recbole,
-    }
-    assert named == ADAPTERS
 
 
 def test_only_numbered_columns_are_factors(tmp_path: Path) -> None:

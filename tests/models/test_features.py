@@ -1,9 +1,11 @@
-"""The feature model on small data in which each user likes one feature."""
+"""benchmarks/feature_model.py on small data in which each user likes one feature."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.models.feature_model import FeatureModel, completed
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from feature_model import FeatureModel, completed
 
 N_FEATURES, PER_FEATURE = 4, 15
 

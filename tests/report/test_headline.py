@@ -11,9 +11,10 @@ import pytest
 
 from recprism.budget.audit import cost_of_diversity, cost_of_one_budget
 from recprism.explain.explained import ExplanationInShort
-from recprism.report import gather, headline_of, render
+from recprism.report import gather, render
 from recprism.report.content import Change, Content, FrontPoint
 from recprism.report.headline import Basis, headline
+from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.run import Run
 
 
@@ -131,9 +132,7 @@ def test_one_number_in_command_line_report_and_headline(
     assert call("report", run.path, "--draws", 19, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     content = gather(run, draws=19)
-    for found in (headline_of(run, draws=19), headline_of(run, draws=19, explain=False)):
-        assert found == content.headline
-        assert json.loads(json.dumps(found.to_dict())) == told["headline"]
+    assert json.loads(json.dumps(content.headline.to_dict())) == told["headline"]
     rows = {row["name"]: row for row in told["changes"]}
     for statement in content.headline.statements:
         assert statement.text in _text(content)
@@ -153,7 +152,7 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
 ) -> None:
     assert call("audit", trained, "--goal", "subtopic_coverage", "--budgets", "5%", "--show", "5%", "--json") == 0
     audit = json.loads(capsys.readouterr().out)
-    found = headline_of(Run.open(trained))
+    found = gather(Run.open(trained)).headline
     front = audit["fronts"]["subtopic_coverage"]
     reached = front["budgets"][0]["certified_at"]
     point = next((it for it in front["points"] if it["trade_off"] == reached), None)
@@ -166,7 +165,7 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
     assert call("diversify", path, "--budget", "30%", "--name", "again", "--json") == 0
     told_change = json.loads(capsys.readouterr().out)["change"]
     rows = {f"{row['metric']}@{row['k']}": row["relative"] for row in told_change["rows"]}
-    told = headline_of(Run.open(path, "again"), draws=0, explain=False)
+    told = gather(Run.open(path, "again"), draws=0).headline
     (gain,) = told.of("gain")
     assert gain.figure == rows["subtopic_coverage@10"]
 
@@ -191,10 +190,8 @@ def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: fl
 def test_one_explanation_is_kept_for_one_question(by_rule: Callable[[str], Path], call: Callable[..., int]) -> None:
     run = Run.open(by_rule("subtopic_coverage"))
     assert call("explain", run.path, "--draws", 3, "--seed", 5) == 0
-    kept = headline_of(run, draws=3, seed=5, explain=False)
-    other = headline_of(run, draws=4, seed=5, explain=False)
-    assert kept.of("reason")
-    assert not other.of("reason")
+    assert kept_in_short(run, part="test", draws=3, seed=5) is not None
+    assert kept_in_short(run, part="test", draws=4, seed=5) is None
 
 
 def _text(content: Content) -> str:

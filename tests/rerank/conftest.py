@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from recprism.rerank import _choices
+from recprism.rerank import _pool
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
 
@@ -17,6 +17,6 @@ def make_world() -> Callable[..., CandidateWorld]:
 
 @pytest.fixture(params=["compiled", "plain"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run a test with the compiled kernels and with torch."""
+    """Run a test with pools of the compiled kernels and of torch."""
     if request.param == "plain":
-        monkeypatch.setattr(_choices, "COMPILED_FOR", ())
+        monkeypatch.setattr(_pool, "COMPILED_FOR", ())

@@ -21,7 +21,7 @@ from recprism.budget.segments import by_segment, user_segments
 from recprism.explain import reason_codes, why_list
 from recprism.forms import compile_rule
 from recprism.models import Factors
-from recprism.report import headline_of
+from recprism.report import gather
 from recprism.rerank import Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
@@ -266,7 +266,7 @@ def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Pat
 @pytest.mark.parametrize("name", RULES)
 def test_the_studio_shows_the_figures_of_the_report(client: TestClient, shelf: Path, name: str) -> None:
     """tests/report/test_headline.py compares the report with the command line."""
-    found, served = headline_of(Run.open(shelf / name), draws=0, explain=False), get(client, f"/{name}")["served"]
+    found, served = gather(Run.open(shelf / name), draws=0).headline, get(client, f"/{name}")["served"]
     for statement in (*found.of("gain"), *found.of("cost"), *found.of("side effect")):
         assert statement.metric is not None
         if statement.metric in served["changes"]:

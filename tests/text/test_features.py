@@ -17,7 +17,7 @@ from recprism.data.feature_matrix import FeatureMatrix
 from recprism.errors import InputError
 from recprism.text.aspect_topics import aspect_topics, cooccurrence, spherical_kmeans
 from recprism.text.efm import attention, item_quality, mentions_of_pairs, quality, user_attention
-from recprism.text.feature_files import features_from_file, features_to_frame, read_attributes, read_mentions
+from recprism.text.feature_files import features_to_frame, read_attributes, read_mentions
 
 MENTIONS = pl.DataFrame(
     [("a", "x", "tone", 1.0), ("a", "x", "tone", 0.0), ("a", "y", "price", -1.0), ("b", "x", "tone", 0.5)],
@@ -156,10 +156,10 @@ def test_bad_attributes(tmp_path: Path) -> None:
 def test_a_matrix_survives_its_file(tmp_path: Path) -> None:
     matrix = item_quality(MENTIONS)
     features_to_frame(matrix).write_parquet(tmp_path / "f.parquet")
-    read = features_from_file(tmp_path / "f.parquet")
-    assert read.names == matrix.names
-    assert read.ids.tolist() == matrix.ids.tolist()
-    assert (read.values == matrix.values).all()
+    read = pl.read_parquet(tmp_path / "f.parquet")
+    assert read.columns == ["item_id", *matrix.names]
+    assert read["item_id"].to_list() == matrix.ids.tolist()
+    assert (read.drop("item_id").to_numpy() == matrix.values).all()
 
 
 # -- subtopics --------------------------------------------------------------------------------------------------------

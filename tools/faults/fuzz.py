@@ -64,7 +64,7 @@ def readers(run: Path) -> Iterator[Reader]:
     from recprism.runs.config import read_config
     from recprism.runs.jobs.list_files import SideFiles, audit_lists
     from recprism.runs.run import Run
-    from recprism.text.feature_files import features_from_file, read_attributes, read_mentions
+    from recprism.text.feature_files import read_attributes, read_mentions
     from recprism.text.reviews import read_reviews
 
     table = b"user_id,item_id,rating,timestamp\n" + b"".join(
@@ -93,7 +93,6 @@ def readers(run: Path) -> Iterator[Reader]:
     )
     yield Reader("mentions", {"m.csv": _mentions()}, "m.csv", lambda path: read_mentions(path / "m.csv"))
     yield Reader("attributes", {"i.csv": items}, "i.csv", lambda path: read_attributes(path / "i.csv"))
-    yield Reader("features", {"f.csv": _features()}, "f.csv", lambda path: features_from_file(path / "f.csv"))
     for name in ("parquet", "npy", "npz", "safetensors"):
         yield _array_reader(name, load_files, from_files)
     yield Reader("config", _of(run, "config.toml"), "config.toml", lambda path: read_config(path / "config.toml"))
@@ -141,10 +140,6 @@ def _of(run: Path, *names: str) -> dict[str, bytes]:
 def _mentions() -> bytes:
     rows = "".join(f"u{n},i{n % 4},sound,{(-1) ** n}\n" for n in range(12))
     return ("user_id,item_id,feature,sentiment\n" + rows).encode()
-
-
-def _features() -> bytes:
-    return ("item_id,price,loud\n" + "".join(f"i{n},{n / 12},{n % 2}\n" for n in range(12))).encode()
 
 
 def _array_reader(kind: str, load_files: Any, from_files: Any) -> Reader:

@@ -264,12 +264,7 @@ def cost_of_diversity(
 
 
 def cost_of_one_budget(
-    scenario: Scenario,
-    goal: str,
-    budget: Share,
-    *,
-    certify_on: Part | None = None,
-    on_step: ProgressCallback | None = None,
+    scenario: Scenario, goal: str, budget: Share, *, on_step: ProgressCallback | None = None
 ) -> Audit:
     """Answer one goal and one budget as :func:`cost_of_diversity` does, with fewer lists.
 
@@ -280,7 +275,6 @@ def cost_of_one_budget(
         scenario: What is served.
         goal: What to raise.
         budget: The share of NDCG@10 that may be lost.
-        certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the number of points that are done, and how many there are at most.
 
     Stability: provisional.
@@ -293,8 +287,7 @@ def cost_of_one_budget(
     step = count_steps(on_step, "walking the path", 2 * len(steps))
     certificate = None
     if has_labels:
-        part = certify_on or deciding_part(scenario.split, scenario.part)
-        certificate = _until_refused(scenario.on(part), goal, allowed, step)
+        certificate = _until_refused(scenario.on(deciding_part(scenario.split, scenario.part)), goal, allowed, step)
     names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
     reached = None if certificate is None else certificate.last
     path = walk(scenario, goal, names, some_steps(goal, reached), on_point=step)

@@ -37,19 +37,6 @@ Choice = tuple[Mode, ...]
 """Modes that exclude each other. An option that one of them names has no effect in those that do not name it."""
 
 
-@dataclass(frozen=True)
-class Options:
-    """All parameters of a command.
-
-    Attributes:
-        always: Parameters that have an effect in every mode, with blanks between.
-        choices: What the other parameters depend on.
-    """
-
-    always: str
-    choices: tuple[Choice, ...]
-
-
 def refuse_ignored(command: str, context: Any) -> None:
     """Refuse an option that was given and has no effect in the mode that the other options choose.
 
@@ -60,7 +47,7 @@ def refuse_ignored(command: str, context: Any) -> None:
     Raises:
         InputError: There is such an option; the sentence names the modes in which it works.
     """
-    for choice in COMMANDS[command].choices if command in COMMANDS else ():
+    for choice in COMMANDS.get(command, ()):
         if sentence := ignored(choice, context):
             raise InputError(sentence)
 
@@ -176,209 +163,158 @@ LIST_FILES = f"held_out train items {SUBTOPICS}"
 
 OF_VECTORS = "to metric alpha margin for_index"
 
-COMMANDS: dict[str, Options] = {
-    "data stats": Options(
-        "source threshold min_user min_item split seed as_json", (_of_data("source"), BY_COLUMN, BY_PRESET)
-    ),
-    "features": Options(
-        "reviews tuples attributes output as_json",
+COMMANDS: dict[str, tuple[Choice, ...]] = {
+    "data stats": (_of_data("source"), BY_COLUMN, BY_PRESET),
+    "features": (
         (
-            (
-                Mode("for reviews", "top clusters min_mentions max_share show", lambda it: _has(it, "reviews")),
-                Mode("with --tuples", "columns top clusters show", lambda it: _has(it, "tuples")),
-                Mode("with --attributes", "columns", lambda it: _has(it, "attributes")),
-            ),
+            Mode("for reviews", "top clusters min_mentions max_share show", lambda it: _has(it, "reviews")),
+            Mode("with --tuples", "columns top clusters show", lambda it: _has(it, "tuples")),
+            Mode("with --attributes", "columns", lambda it: _has(it, "attributes")),
         ),
     ),
-    "train": Options(
-        "resume mlflow as_json",
-        (
-            _either(lambda it: not _has(it, "resume"), "for a new run", TRAINED, "with --resume"),
-            _of_data("data"),
-            BY_COLUMN,
-            BY_PRESET,
+    "train": (
+        _either(lambda it: not _has(it, "resume"), "for a new run", TRAINED, "with --resume"),
+        _of_data("data"),
+        BY_COLUMN,
+        BY_PRESET,
+    ),
+    "import": (
+        _with(
+            "--scores",
+            "scores",
+            otherwise="user_vectors item_vectors user_ids item_ids user_key item_key user_bias item_bias metric",
+        ),
+        _with("--held-out", "held_out", otherwise="set_aside"),
+        _with("--interactions", "interactions", "set_aside"),
+        _either(
+            lambda it: _has(it, "interactions", "held_out"),
+            "with --interactions or --held-out",
+            "threshold",
+            "without --interactions and --held-out",
+        ),
+        _either(
+            lambda it: it["set_aside"] > 0 or _has(it, "held_out"),
+            "with --held-out or --set-aside",
+            "seed",
+            "without --held-out and --set-aside",
+        ),
+        BY_COLUMN,
+    ),
+    "evaluate": (
+        _of_run_or_file(
+            "part base name", f"part run columns catalogue_size missing {LIST_FILES}", "for a file of lists"
+        ),
+        _with("--run", "run", otherwise=f"{LIST_FILES} catalogue_size"),
+        BY_COLUMN,
+        _with("--against", "against", "against_name"),
+        _either(
+            lambda it: Path(it["target"]).is_dir() or _has(it, "run", "against"),
+            "for a run, with --run or with --against",
+            "part",
+            "for a file of lists without --run and --against",
+        ),
+        _either(
+            lambda it: _has(it, "run", "held_out"),
+            "with --run or --held-out",
+            "missing",
+            "without --run and --held-out",
+        ),
+        _either(
+            lambda it: it["bootstrap"] > 0 or _has(it, "against"),
+            "with --bootstrap above 0 or --against",
+            "seed",
+            "with --bootstrap 0 and without --against",
         ),
     ),
-    "import": Options(
-        "scores output interactions held_out columns items subtopic_column overwrite as_json",
+    "recommend": (_with("--judged", "judged", "part"),),
+    "audit": (
+        _of_run_or_file("goal budgets guard confidence approximate show executor", f"columns {LIST_FILES}"),
+        BY_COLUMN,
+    ),
+    "explain": (
+        _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
+        _with("--user", "user", "item why_not what_if judged", otherwise="draws seed"),
+        _either(
+            lambda it: not _has(it, "user") or _has(it, "judged"),
+            "with --judged or without --user",
+            "part",
+            "with --user and without --judged",
+        ),
+        _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
+        BY_COLUMN,
+    ),
+    "search": (
+        _either(
+            lambda it: not _has(it, "resume"),
+            "for a new search",
+            "run_directory goal accuracy relevance preset settings shards overwrite",
+            "with --resume",
+        ),
         (
-            _with(
-                "--scores",
-                "scores",
-                otherwise="user_vectors item_vectors user_ids item_ids user_key item_key user_bias item_bias metric",
-            ),
-            _with("--held-out", "held_out", otherwise="set_aside"),
-            _with("--interactions", "interactions", "set_aside"),
-            _either(
-                lambda it: _has(it, "interactions", "held_out"),
-                "with --interactions or --held-out",
-                "threshold",
-                "without --interactions and --held-out",
-            ),
-            _either(
-                lambda it: it["set_aside"] > 0 or _has(it, "held_out"),
-                "with --held-out or --set-aside",
-                "seed",
-                "without --held-out and --set-aside",
-            ),
-            BY_COLUMN,
+            Mode("with marginal credit", "relevance", _has_credit("marginal", ("default",))),
+            Mode("with shared credit", "accuracy", _has_credit("shared", ("shared", "paper"))),
         ),
     ),
-    "evaluate": Options(
-        "target metrics against bootstrap output as_json",
+    "erase": (
+        _with("--user", "user", otherwise="item"),
+        _either(
+            lambda it: not _has(it, "user", "item"),
+            "for the whole run",
+            "features curve draws controls held_out_users seed",
+            "for a single user or item",
+        ),
+        _with("--json", "as_json", otherwise="curve"),
+    ),
+    "export": (
         (
-            _of_run_or_file(
-                "part base name", f"part run columns catalogue_size missing {LIST_FILES}", "for a file of lists"
-            ),
-            _with("--run", "run", otherwise=f"{LIST_FILES} catalogue_size"),
-            BY_COLUMN,
-            _with("--against", "against", "against_name"),
-            _either(
-                lambda it: Path(it["target"]).is_dir() or _has(it, "run", "against"),
-                "for a run, with --run or with --against",
-                "part",
-                "for a file of lists without --run and --against",
-            ),
-            _either(
-                lambda it: _has(it, "run", "held_out"),
-                "with --run or --held-out",
-                "missing",
-                "without --run and --held-out",
-            ),
-            _either(
-                lambda it: it["bootstrap"] > 0 or _has(it, "against"),
-                "with --bootstrap above 0 or --against",
-                "seed",
-                "with --bootstrap 0 and without --against",
-            ),
+            Mode("for --form rule", "no_vectors with_histories", _has_form("rule")),
+            Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
+            Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
+            Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
+            Mode("for --form vectors", OF_VECTORS, _has_form("vectors")),
         ),
     ),
-    "recommend": Options(
-        "run_directory k users judged output base allow_violations name as_json",
-        (_with("--judged", "judged", "part"),),
-    ),
-    "audit": Options(
-        "target as_json",
-        (
-            _of_run_or_file("goal budgets guard confidence approximate show executor", f"columns {LIST_FILES}"),
-            BY_COLUMN,
+    "batch": (
+        _either(
+            lambda it: it["executor"] == "local",
+            "with --executor local",
+            "device",
+            "with --executor ray",
         ),
     ),
-    "explain": Options(
-        "lists as_json",
-        (
-            _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
-            _with("--user", "user", "item why_not what_if judged", otherwise="draws seed"),
-            _either(
-                lambda it: not _has(it, "user") or _has(it, "judged"),
-                "with --judged or without --user",
-                "part",
-                "with --user and without --judged",
-            ),
-            _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
-            BY_COLUMN,
+    "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
+    "monitor": (
+        _with(
+            "--served",
+            "served",
+            "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
+            otherwise="lists held_out metric day_column confident each_segment fewest judged bootstrap seed name",
+        ),
+        _with("--taken", "taken", "max_hit_loss"),
+        _either(
+            lambda it: not _has(it, "served") or _has(it, "taken"),
+            "with --lists or --taken",
+            "columns",
+            "with --served and without --taken",
         ),
     ),
-    "search": Options(
-        "executor metrics resume name mlflow as_json",
-        (
-            _either(
-                lambda it: not _has(it, "resume"),
-                "for a new search",
-                "run_directory goal accuracy relevance preset settings shards overwrite",
-                "with --resume",
-            ),
-            (
-                Mode("with marginal credit", "relevance", _has_credit("marginal", ("default",))),
-                Mode("with shared credit", "accuracy", _has_credit("shared", ("shared", "paper"))),
-            ),
+    "experiment": (
+        _with(
+            "--holdout",
+            "holdout",
+            "click_rate change requests_per_day",
+            otherwise="budget guard share alive users_per_day",
         ),
     ),
-    "erase": Options(
-        "run_directory user goal axes top part name as_json",
-        (
-            _with("--user", "user", otherwise="item"),
-            _either(
-                lambda it: not _has(it, "user", "item"),
-                "for the whole run",
-                "features curve draws controls held_out_users seed",
-                "for a single user or item",
-            ),
-            _with("--json", "as_json", otherwise="curve"),
-        ),
+    "interleave": (
+        _of_run_or_file("output k part judged seed name", "clicks columns", "for a file of interleaved lists"),
+        _with("--judged", "judged", "part"),
     ),
-    "export": Options(
-        "run_directory output form name as_json",
+    "report": (
         (
-            (
-                Mode("for --form rule", "no_vectors with_histories", _has_form("rule")),
-                Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
-                Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
-                Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
-                Mode("for --form vectors", OF_VECTORS, _has_form("vectors")),
-            ),
-        ),
-    ),
-    "batch": Options(
-        "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
-        (
-            _either(
-                lambda it: it["executor"] == "local",
-                "with --executor local",
-                "device",
-                "with --executor ray",
-            ),
-        ),
-    ),
-    "serve": Options(
-        "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
-        "max_candidates max_k max_in_flight drain",
-        (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
-    ),
-    "monitor": Options(
-        "run_directory served floor output junit as_json",
-        (
-            _with(
-                "--served",
-                "served",
-                "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
-                otherwise="lists held_out metric day_column confident each_segment fewest judged bootstrap seed name",
-            ),
-            _with("--taken", "taken", "max_hit_loss"),
-            _either(
-                lambda it: not _has(it, "served") or _has(it, "taken"),
-                "with --lists or --taken",
-                "columns",
-                "with --served and without --taken",
-            ),
-        ),
-    ),
-    "experiment": Options(
-        "run_directory holdout power alpha part name as_json",
-        (
-            _with(
-                "--holdout",
-                "holdout",
-                "click_rate change requests_per_day",
-                otherwise="budget guard share alive users_per_day",
-            ),
-        ),
-    ),
-    "interleave": Options(
-        "target as_json",
-        (
-            _of_run_or_file("output k part judged seed name", "clicks columns", "for a file of interleaved lists"),
-            _with("--judged", "judged", "part"),
-        ),
-    ),
-    "report": Options(
-        "run_directory output part name as_json",
-        (
-            (
-                Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),
-                Mode("for a run that was only trained", "", lambda it: _is_diversified(it) is False),
-            ),
+            Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),
+            Mode("for a run that was only trained", "", lambda it: _is_diversified(it) is False),
         ),
     ),
 }
-"""Command -> its options. tests/cli/test_modes.py compares this table with the parser."""
+"""Command -> what options depend on; the others have an effect in every mode. tests/cli/test_modes.py names those."""

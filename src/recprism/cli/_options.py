@@ -66,7 +66,7 @@ def certify_option(show_default: str = "validation, where there is one") -> type
 
 def run_argument(help: str) -> typer.models.ArgumentInfo:
     """The argument that names a run directory."""
-    found: typer.models.ArgumentInfo = typer.Argument(metavar="RUN", help=help, show_default=False)
+    found: typer.models.ArgumentInfo = typer.Argument(metavar="RUN", help=help)
     return found
 
 
@@ -79,16 +79,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 ExecutorName = Annotated[
     str, typer.Option(help="local, or ray: on a Ray cluster, that of RAY_ADDRESS or one started here (extra [ray]).")
 ]
-DataRoot = Annotated[
-    str | None, typer.Option(help="Folder of named data sets, searched before RECPRISM_DATA.", show_default=False)
-]
+DataRoot = Annotated[str | None, typer.Option(help="Folder of named data sets, searched before RECPRISM_DATA.")]
 Mlflow = Annotated[
     str | None,
     typer.Option(
         "--mlflow",
         metavar="URI",
         help="Log to this MLflow store as well, such as sqlite:///mlflow.db or http://HOST:5000 (extra [mlflow]).",
-        show_default=False,
     ),
 ]
 
@@ -111,7 +108,6 @@ Guards = Annotated[
         "--guard",
         metavar="METRIC=SHARE",
         help="Another metric and the share of it that may be lost, as in recall@20=2%. Repeatable.",
-        show_default=False,
     ),
 ]
 Confidence = Annotated[float, share_option(help="Confidence of the certificate.", low=0.5, high=0.9999)]
@@ -170,18 +166,11 @@ IndexMetric = Annotated[
     str,
     typer.Option("--metric", help="What your index searches by: inner_product, or cosine (item vectors of length 1)."),
 ]
-JUnit = Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.", show_default=False)]
-Rows = Annotated[
-    Path | None,
-    typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.", show_default=False),
-]
-TrainTable = Annotated[
-    Path | None,
-    typer.Option("--train", help="For a file of lists: user_id,item_id known before.", show_default=False),
-]
+JUnit = Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")]
+Rows = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.")]
+TrainTable = Annotated[Path | None, typer.Option("--train", help="For a file of lists: user_id,item_id known before.")]
 HeldOutTable = Annotated[
-    Path | None,
-    typer.Option("--held-out", help="For a file of lists: user_id,item_id taken later.", show_default=False),
+    Path | None, typer.Option("--held-out", help="For a file of lists: user_id,item_id taken later.")
 ]
 ConceptWords = Annotated[
     list[str] | None,
@@ -211,40 +200,25 @@ Preset = Annotated[
     ),
 ]
 Threshold = Annotated[
-    str | None,
-    typer.Option(help="Lowest rating that is a positive, or none.", show_default=False, rich_help_panel=CLEANING),
+    str | None, typer.Option(help="Lowest rating that is a positive, or none.", rich_help_panel=CLEANING)
 ]
-MinUser = Annotated[
-    int | None, typer.Option(help="Fewest positives of a user.", show_default=False, rich_help_panel=CLEANING)
-]
-MinItem = Annotated[
-    int | None, typer.Option(help="Fewest positives of an item.", show_default=False, rich_help_panel=CLEANING)
-]
+MinUser = Annotated[int | None, typer.Option(help="Fewest positives of a user.", rich_help_panel=CLEANING)]
+MinItem = Annotated[int | None, typer.Option(help="Fewest positives of an item.", rich_help_panel=CLEANING)]
 ColumnMap = Annotated[
     list[str] | None,
-    typer.Option(
-        "--column",
-        metavar="NAME=COLUMN",
-        help="A column of your files, as in user_id=userId. Repeatable.",
-        show_default=False,
-    ),
+    typer.Option("--column", metavar="NAME=COLUMN", help="A column of your files, as in user_id=userId. Repeatable."),
 ]
 SubtopicTable = Annotated[
-    str | None,
-    typer.Option(
-        "--subtopics", help="Long table item_id,subtopic[,weight].", show_default=False, rich_help_panel=CATEGORIES
-    ),
+    str | None, typer.Option("--subtopics", help="Long table item_id,subtopic[,weight].", rich_help_panel=CATEGORIES)
 ]
 ItemTable = Annotated[
-    str | None,
-    typer.Option("--items", help="Item table with a column item_id.", show_default=False, rich_help_panel=CATEGORIES),
+    str | None, typer.Option("--items", help="Item table with a column item_id.", rich_help_panel=CATEGORIES)
 ]
 SubtopicColumn = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMNS",
         help="Columns of the item table with subtopics, with commas between or repeated; genre_* means several.",
-        show_default=False,
         rich_help_panel=CATEGORIES,
     ),
 ]

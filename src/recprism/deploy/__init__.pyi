@@ -18,7 +18,6 @@ from recprism.deploy.served.alarms import Alarm as Alarm
 from recprism.deploy.served.alarms import AlarmLimits as AlarmLimits
 from recprism.deploy.served.confidence import Interval as Interval
 from recprism.deploy.served.confidence import confidence_interval as confidence_interval
-from recprism.deploy.served.confidence import confidence_path as confidence_path
 from recprism.deploy.served.figures import Exposure as Exposure
 from recprism.deploy.served.figures import ServedRow as ServedRow
 from recprism.deploy.served.holdout import HoldoutArm as HoldoutArm

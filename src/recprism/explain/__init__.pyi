@@ -3,8 +3,6 @@ from recprism.explain.accounting import CategoryRow as CategoryRow
 from recprism.explain.accounting import PriceRow as PriceRow
 from recprism.explain.accounting import SwapRow as SwapRow
 from recprism.explain.accounting import account as account
-from recprism.explain.choice.concepts import ConceptEffect as ConceptEffect
-from recprism.explain.choice.concepts import concept_effects as concept_effects
 from recprism.explain.choice.fit import fit_choice_model as fit_choice_model
 from recprism.explain.choice.model import ChoiceModel as ChoiceModel
 from recprism.explain.choice.model import Coefficient as Coefficient

@@ -186,7 +186,7 @@ def decoded_vectors(path: str | Path) -> NDArray[np.float32]:
 
 
 def _faiss() -> Any:
-    with needing("an index of FAISS", "export"):
+    with needing("an index of FAISS", "ann"):
         import faiss
     return faiss
 

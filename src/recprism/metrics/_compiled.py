@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._kernels import loops
-from recprism.metrics._operations import CoverageStats, Hits, discounts, worth_of_repeats
+from recprism.metrics._operations import CoverageStats, Hits, Kernels, discounts, worth_of_repeats
 from recprism.metrics._tables import Rows, Topics, Vectors
 from recprism.ranking._threads import share_work
 
@@ -18,7 +18,7 @@ MIN_USERS = 256  # in one part of a thread: fewer do not pay
 WORTH_UNIT = 1 << 40  # the worth of a subtopic is compared as a whole number of parts of 1 / this
 
 
-class CompiledKernels:
+class CompiledKernels(Kernels):
     """Kernels compiled by numba; see :class:`Kernels`."""
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:

@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from recprism.metrics._operations import CoverageStats, Hits, PlainKernels, discounts
+from recprism.metrics._operations import CoverageStats, Hits, Kernels, discounts
 from recprism.metrics._tables import Rows, Topics
 from recprism.ranking._triton_engine import power_of_two, whole_parts
 from recprism.ranking._triton_kernels import kernel
@@ -17,8 +17,8 @@ CELLS = 1024  # in one program
 WIDEST = 1024  # places of a list, or subtopics
 
 
-class FusedKernels(PlainKernels):
-    """As ``PlainKernels``, without large temporary arrays for ``growth`` and ``found``."""
+class FusedKernels(Kernels):
+    """As ``Kernels``, without large temporary arrays for ``growth`` and ``found``."""
 
     def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
         if topics.n_cols > WIDEST:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,48 +48,6 @@ class CoverageStats(NamedTuple):
     entropy: Tensor
 
 
-class Kernels(Protocol):
-    """The operations. ``items`` is ``(n_users, k)`` int64, -1 in empty places; results are ``(k, n_users)`` float64."""
-
-    def first_fault(self, items: Tensor, n_items: int) -> int | None:
-        """Return the first user whose list has an item twice or outside the catalogue; None if there is none."""
-
-    def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
-        """Sum ``of_item``, ``(n_items + 1,)`` float64 with 0 at the end, over the items."""
-
-    def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
-        """Sum ``of_user``, ``(n_users,)`` float64, over the lists with each item, ``(n_items,)``; None counts them."""
-
-    def found(self, items: Tensor, relevant: Rows) -> Hits: ...
-
-    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        """Sum (1 - alpha) ** (times the subtopic came before) over the items' subtopics, over log2(place + 1).
-
-        ``open_to`` ``(n_users, n_subtopics)`` bool are the subtopics that count for a user; None for all.
-        """
-
-    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        """As ``alpha_dcg``, for the items in greedy order; of equal gains the earlier place comes first."""
-
-    def growth(self, items: Tensor, topics: Topics) -> CoverageStats: ...
-
-    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
-        """Kullback-Leibler divergence of the list's distribution over subtopics from ``wanted``, in nats.
-
-        The rows of ``wanted`` ``(n_users, n_subtopics)`` float64 sum to 1 or 0. A share ``alpha`` of it is mixed into
-        the distribution of the list.
-        """
-
-    def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """Sum the cosine distances between items, each pair once.
-
-        A pair with a zero vector counts as distance 0: nothing is known, so it adds no diversity.
-        """
-
-    def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """Return the smallest of these distances; 0 if there is no pair."""
-
-
 def kernels_for(device: torch.device) -> Kernels:
     if device.type == "cpu":
         return _compiled()
@@ -122,10 +80,15 @@ def worth_of_repeats(alpha: float, k: int) -> Tensor:
     return (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
 
 
-class PlainKernels:
-    """Kernels in torch operations alone; large temporary arrays are made for some users at a time."""
+class Kernels:
+    """The operations in torch, for any device; ``_compiled`` and ``_gpu`` have faster ones.
+
+    ``items`` is ``(n_users, k)`` int64, -1 in empty places; results are ``(k, n_users)`` float64. Large temporary
+    arrays are made for some users at a time.
+    """
 
     def first_fault(self, items: Tensor, n_items: int) -> int | None:
+        """Return the first user whose list has an item twice or outside the catalogue; None if there is none."""
         outside = (items < -1) | (items >= n_items)
         ordered = items.sort(1).values
         twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
@@ -133,9 +96,11 @@ class PlainKernels:
         return int(faulty[0]) if len(faulty) else None
 
     def totals(self, items: Tensor, of_item: Tensor) -> Tensor:
+        """Sum ``of_item``, ``(n_items + 1,)`` float64 with 0 at the end, over the items."""
         return of_item[items].cumsum(1).T
 
     def exposure(self, items: Tensor, of_user: Tensor | None, n_items: int) -> Tensor:
+        """Sum ``of_user``, ``(n_users,)`` float64, over the lists with each item, ``(n_items,)``; None counts them."""
         if of_user is None:  # sums of whole numbers do not depend on their order, and a GPU need not be waited for
             place = (items + 1).flatten()
             counts = torch.zeros(n_items + 1, dtype=torch.int64, device=items.device)
@@ -154,6 +119,11 @@ class PlainKernels:
         return Hits(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
 
     def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        """Sum (1 - alpha) ** (times the subtopic came before) over the items' subtopics, over log2(place + 1).
+
+        ``open_to`` ``(n_users, n_subtopics)`` bool are the subtopics that count for a user; None for all.
+        """
+
         def of_some(users: slice) -> Tensor:
             member = _members(items[users], topics, open_to, users)
             before = member.cumsum(1) - member
@@ -162,6 +132,8 @@ class PlainKernels:
         return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
 
     def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+        """As ``alpha_dcg``, for the items in greedy order; of equal gains the earlier place comes first."""
+
         def of_some(users: slice) -> Tensor:
             return _greedy_gains(_members(items[users], topics, open_to, users), alpha)
 
@@ -177,6 +149,12 @@ class PlainKernels:
         return CoverageStats(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
 
     def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
+        """Kullback-Leibler divergence of the list's distribution over subtopics from ``wanted``, in nats.
+
+        The rows of ``wanted`` ``(n_users, n_subtopics)`` float64 sum to 1 or 0. A share ``alpha`` of it is mixed into
+        the distribution of the list.
+        """
+
         def of_some(users: slice) -> Tensor:
             amount = topics.share_matrix[items[users]].cumsum(1)
             share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
@@ -187,7 +165,12 @@ class PlainKernels:
         return _for_some_users(of_some, items, topics.n_cols).T
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
-        """The cosines of an item with all before it add up to one product with the sum of their vectors."""
+        """Sum the cosine distances between items, each pair once.
+
+        A pair with a zero vector counts as distance 0: nothing is known, so it adds no diversity.
+
+        The cosines of an item with all before it add up to one product with the sum of their vectors.
+        """
 
         def of_some(users: slice) -> Tensor:
             unit, known = vectors.unit[items[users]], vectors.known[items[users]].to(torch.float64)
@@ -197,6 +180,8 @@ class PlainKernels:
         return _for_some_users(of_some, items, vectors.unit.shape[1]).T
 
     def nearest(self, items: Tensor, vectors: Vectors) -> Tensor:
+        """Return the smallest of these distances; 0 if there is no pair."""
+
         def of_some(users: slice) -> Tensor:
             unit, known, real = vectors.unit[items[users]], vectors.known[items[users]], items[users] >= 0
             both = (known[:, :, None] & known[:, None, :]).to(unit.dtype)
@@ -208,7 +193,7 @@ class PlainKernels:
         return _for_some_users(of_some, items, max(items.shape[1], vectors.unit.shape[1])).T
 
 
-PLAIN = PlainKernels()
+PLAIN = Kernels()
 
 
 def _discounted_sums(gains: Tensor) -> Tensor:

@@ -107,12 +107,6 @@ class Evaluation(Displayed):
         """Return one row per score, with one column per field of :class:`Score`."""
         return frame_of(Score, self.scores)
 
-    def per_user_frame(self) -> pl.DataFrame:
-        """Return one row per user, with one column per metric with a value per user; null for users left out."""
-        import polars as pl
-
-        return pl.DataFrame({"user": self.users, **self.values}).with_columns(pl.selectors.float().fill_nan(None))
-
 
 def plain_row(row: Any) -> dict[str, Any]:
     """Return the fields of a row for JSON; NaN and infinity become None."""

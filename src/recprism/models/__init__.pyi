@@ -4,8 +4,6 @@ from recprism.models.bpr import BPRMF as BPRMF
 from recprism.models.factors import COSINE as COSINE
 from recprism.models.factors import INNER_PRODUCT as INNER_PRODUCT
 from recprism.models.factors import Factors as Factors
-from recprism.models.feature_model import FeatureModel as FeatureModel
-from recprism.models.folding import fold_in as fold_in
 from recprism.models.lightgcn import LightGCN as LightGCN
 from recprism.models.perturbation import Perturbation as Perturbation
 from recprism.models.registry import MODELS as MODELS

@@ -69,8 +69,8 @@ class Case:
 
     The model is trained once and kept in the folder of the case, as ``model.safetensors`` with ``model.json``
     (:meth:`recprism.models.Factors.save`), or as ``model.npz`` with ``items`` and ``scores``. A model that was trained
-    elsewhere, on the same split, can be put there. Files ``models-*.npz`` of ``base_models.write_models``, anywhere in
-    the folder of the contest, are looked at before a model is trained.
+    elsewhere, on the same split, can be put there. Files ``models-*.npz`` of ``benchmarks/contest_models.py``,
+    anywhere in the folder of the contest, are looked at before a model is trained.
 
     Args:
         world: The world.

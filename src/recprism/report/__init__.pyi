@@ -1,5 +1,4 @@
 from recprism.report.collect import gather as gather
-from recprism.report.collect import headline_of as headline_of
 from recprism.report.headline import Headline as Headline
 from recprism.report.headline import Statement as Statement
 from recprism.report.html import render as render

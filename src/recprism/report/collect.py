@@ -15,7 +15,7 @@ from recprism.data.split import Part
 from recprism.models import Factors
 from recprism.report import words
 from recprism.report.content import Content
-from recprism.report.headline import Headline, headline
+from recprism.report.headline import headline
 from recprism.report.measured import Measured, explain_result, measure
 from recprism.runs._event_log import STEPS
 from recprism.runs._installation import examine
@@ -68,33 +68,6 @@ def gather(
         notes=found.notes,
         facts=_facts(run, found.scenario, part, {"draws of each control": draws, "seed of the report": seed}, started),
     )
-
-
-def headline_of(
-    run: Run,
-    *,
-    part: Part = "test",
-    draws: int = 199,
-    seed: int = 0,
-    explain: bool = True,
-    on_step: ProgressCallback | None = None,
-) -> Headline:
-    """Return the first words of a run's page, from the figures that `diversify`, `audit` and `explain` print.
-
-    Args:
-        run: A trained run.
-        part: The part whose labels are used.
-        draws: Draws of each control, as in :func:`gather`.
-        seed: Seed of the controls.
-        explain: Whether to explain a result that was not explained yet, which takes long; else nothing is said of it.
-        on_step: Receives progress.
-
-    Stability: provisional.
-    """
-    tell = on_step or _silent
-    found = measure(run, part=part, draws=draws, tell=tell)
-    why = explain_result(found, draws=draws, seed=seed, tell=tell, kept_only=not explain, examples=False)
-    return headline(found.basis(why.rule, why.factors))
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -196,15 +196,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     return replace(of_result, payers=payers, exposure=exposure)
 
 
-def explain_result(
-    found: Measured,
-    *,
-    draws: int,
-    seed: int,
-    tell: ProgressCallback,
-    kept_only: bool = False,
-    examples: bool = True,
-) -> Why:
+def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCallback) -> Why:
     """Explain a result, as `recprism explain` does; what it kept is not computed again.
 
     Args:
@@ -212,22 +204,17 @@ def explain_result(
         draws: Draws of each control.
         seed: Of the controls.
         tell: Receives progress.
-        kept_only: Whether to take only what is kept.
-        examples: Whether to describe users.
     """
     result, part = found.result, found.scenario.part
     if result is None:
         return Why()
     if result.rule is None:
-        if kept_only:
-            return Why()
         about, users = explained_content(found.run, part=part, draws=draws, seed=seed, tell=tell)
         return Why(None, about, users)
     rule = kept_in_short(found.run, part=part, draws=draws, seed=seed)
-    if rule is None and not kept_only:
+    if rule is None:
         rule = result.explain(draws=draws, seed=seed, on_step=tell).in_short()
-    users = users_of_rule(found.run, result, tell) if examples else ()
-    return Why(rule, None, users)
+    return Why(rule, None, users_of_rule(found.run, result, tell))
 
 
 # -- budget and goal --------------------------------------------------------------------------------------------------

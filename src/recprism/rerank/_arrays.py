@@ -1,6 +1,8 @@
-"""Arrays and tensors of the caller as tensors."""
+"""Arrays and tensors of the caller as tensors, and tensors as arrays for kernels."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,6 +11,8 @@ from torch import Tensor
 
 from recprism.data._checks import real_array, require_real, whole_array
 
+Term = Tensor | float | tuple[Tensor | float, ...]
+"""An argument of a kernel."""
 NUMPY_TYPES = {torch.int64: np.int64, torch.float64: np.float64}
 
 
@@ -25,3 +29,10 @@ def as_tensor(values: ArrayLike | Tensor, name: str, device: torch.device, dtype
             return values.to(device, dtype).contiguous()
     numbers = real_array(values, name) if dtype.is_floating_point else whole_array(values, name)
     return torch.from_numpy(np.require(numbers, NUMPY_TYPES[dtype], ["C", "W"])).to(device)
+
+
+def as_array(term: Term) -> Any:
+    """Return tensors as arrays on the CPU, also those in a tuple; numbers stay."""
+    if isinstance(term, tuple):
+        return tuple(as_array(it) for it in term)
+    return np.ascontiguousarray(term.cpu().numpy()) if isinstance(term, Tensor) else term

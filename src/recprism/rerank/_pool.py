@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,10 +14,12 @@ from torch import Tensor
 
 from recprism.data._memory import require_room
 from recprism.errors import InputError
-from recprism.rerank._arrays import as_tensor
-from recprism.rerank._choices import compiled_for
+from recprism.ranking._threads import share_work
+from recprism.rerank._arrays import Term, as_array, as_tensor
+from recprism.rerank._kernels import greedy
 
-MAX_CELLS = 1 << 24  # of the largest temporary array (float64) for a block of users
+USERS_AT_ONCE = 128  # large compared with the cost of a call, small enough to share the work evenly
+COMPILED_FOR = ("cpu",)  # types of devices
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +66,7 @@ class Pool:
             ),
             device=str(device),
         )
-        compiled = compiled_for(device)
-        ranked = None if compiled is None else compiled.ranked(items, score, n_items)
+        ranked = compiled_ranked(items, score, n_items) if device.type in COMPILED_FOR else None
         return plain_ranked(items, score, n_items) if ranked is None else ranked
 
     @property
@@ -85,11 +87,6 @@ class Pool:
         """Whether a place holds a candidate, (n_users, n_candidates) bool."""
         return self.items >= 0
 
-    @cached_property
-    def known_items(self) -> Tensor:
-        """``items`` with 0 in empty places, to look up rows; mask the results of empty places."""
-        return self.items.clamp(min=0)
-
     def to(self, device: str) -> Pool:
         return Pool(self.items.to(device), self.relevance.to(device), self.lengths.to(device), self.n_items)
 
@@ -104,17 +101,74 @@ class Pool:
 
     def take(self, positions: Tensor, *, by_rank: bool) -> Tensor:
         """Return the items at ``positions``, (n_users, k), sorted by rank if ``by_rank``; position -1 gives -1."""
-        compiled = compiled_for(self.device)
-        by = plain_taken if compiled is None else compiled.taken
-        items: Tensor = by(self.items, positions, by_rank)
-        return items
+        by = compiled_taken if self.device.type in COMPILED_FOR else plain_taken
+        return by(self.items, positions, by_rank)
 
-    def blocks(self, cells_per_candidate: int) -> Iterator[tuple[slice, Pool]]:
-        """Yield blocks of users, so that an array of users x candidates x cells stays bounded."""
-        step = max(1, MAX_CELLS // max(1, self.depth * cells_per_candidate))
-        for start in range(0, self.n_users, step):
-            users = slice(start, start + step)
-            yield users, Pool(self.items[users], self.relevance[users], self.lengths[users], self.n_items)
+    def choose(self, kernel: Callable[..., None], k: int, *terms: Term) -> Tensor:
+        """Choose by a kernel, which works on the CPU.
+
+        Args:
+            kernel: Called as ``kernel(first, last, (items, relevance, lengths), positions, *terms)`` for blocks of
+                users.
+            k: Length of the lists.
+            *terms: Tensors, numbers, and tuples of them.
+
+        Returns:
+            Positions, (n_users, k), on the device of the pool; -1 where nothing is chosen.
+        """
+        positions = self._nothing_chosen(k)
+        on_all_cores(kernel, self.n_users, USERS_AT_ONCE, self._candidates, positions, *terms)
+        return positions.to(self.device)
+
+    def choose_in_turn(self, kernel: Callable[..., None], k: int, *terms: Term) -> Tensor:
+        """Choose for one user after another by ``kernel((items, relevance, lengths), positions, *terms)``."""
+        positions = self._nothing_chosen(k)
+        kernel(*map(as_array, (self._candidates, positions, *terms)))
+        return positions.to(self.device)
+
+    @property
+    def _candidates(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.items, self.relevance, self.lengths
+
+    def _nothing_chosen(self, k: int) -> Tensor:
+        return torch.from_numpy(np.full((self.n_users, k), -1, np.int64))
+
+
+def on_all_cores(kernel: Callable[..., Any], n_users: int, step: int, *terms: Term) -> list[Any]:
+    """Call ``kernel(first, last, *terms)`` for each block of ``step`` users and return the results."""
+    arrays = [as_array(term) for term in terms]
+    return share_work(lambda first, last: kernel(first, last, *arrays), n_users, step)
+
+
+def compiled_ranked(items: Tensor, score: Tensor, n_items: int | None) -> Pool | None:
+    """Build the pool on the CPU; None if the candidates are invalid.
+
+    No torch operation works on whole pools here; ``as_tensor`` explains why.
+    """
+    n_items = int(np.max(items.numpy(), initial=-1)) + 1 if n_items is None else n_items
+    pool = Pool(torch.empty_like(items), torch.empty_like(score), torch.empty(len(items), dtype=torch.int64), n_items)
+    return pool if _fill(pool, items, score) or _fill(pool, *_by_score(items.numpy(), score.numpy())) else None
+
+
+def _fill(pool: Pool, items: Tensor, score: Tensor) -> bool:
+    share = max(USERS_AT_ONCE, -(-len(items) // torch.get_num_threads()))  # each thread has an array over the catalogue
+    terms = (items, score, pool.items, pool.relevance, pool.lengths, pool.n_items)
+    return all(on_all_cores(greedy.ranked, pool.n_users, share, *terms))
+
+
+def _by_score(items: Any, score: Any) -> Iterator[Tensor]:
+    """Sort both by score, best first; equal scores keep their order."""
+    order = np.argsort(-score, axis=1, kind="stable")
+    return (torch.from_numpy(np.take_along_axis(array, order, 1)) for array in (items, score))
+
+
+def compiled_taken(items: Tensor, positions: Tensor, by_rank: bool) -> Tensor:
+    """Implement ``Pool.take`` on the CPU."""
+    chosen, at = torch.empty_like(positions), as_array(positions)
+    if by_rank:  # a position is a rank; as an unsigned number, -1 (no candidate) is the largest and goes last
+        at = np.sort(at.view(np.uint64), axis=1).view(np.int64)
+    greedy.taken(as_array(items), at, as_array(chosen))
+    return chosen
 
 
 def plain_ranked(items: Tensor, score: Tensor, n_items: int | None) -> Pool:

@@ -57,7 +57,8 @@ class Reranker(ABC):
             scores: Scores of the base model, (n_users, n_candidates); -inf in empty places. The scale does not matter:
                 each user's scores are scaled to 0 .. 1 (min-max over the candidates).
             k: Length of the lists.
-            features: Data on items and users that the re-ranker needs; their device does the work.
+            features: Data on items and users that the re-ranker needs. Candidates are ranked on their device. The
+                choice is made on the CPU; :class:`Optimal` searches on a GPU for some goals.
 
         Returns:
             The chosen items, (n_users, k) int64, in the order of choice; -1 where a user has no candidates left. The

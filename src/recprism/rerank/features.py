@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.data._checks import LARGEST
-from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.metrics._tables import Rows, Topics
@@ -57,7 +56,7 @@ class Features:
             sum 1; a row of zeros (an unknown user) becomes uniform.
         shown: How often each item was shown before the first of these lists, (n_items,); 0 by default.
         providers: Number of the provider of each item, from 0, (n_items,). By default each item is its own provider.
-        device: Where the data are kept and the work is done.
+        device: Where the data are kept, and where candidates are ranked.
 
     Raises:
         InputError: The arrays have wrong shapes or values, or disagree on the number of items.
@@ -105,20 +104,6 @@ class Features:
         """
         weights = self.topics.weights
         return weights / weights.max().clamp(min=1) if len(weights) else weights
-
-    @cached_property
-    def chance_matrix(self) -> Tensor:
-        """``chances`` as a matrix, (n_items, n_subtopics) float64; 0 if the item does not have the subtopic."""
-        rows = self.topics.rows
-        require_room(
-            rows.n_rows * rows.n_cols * 8,
-            f"the chances of {rows.n_rows:,} items x {rows.n_cols:,} subtopics",
-            lambda free: f"at most {free // (8 * rows.n_rows):,} subtopics fit: leave out rare ones",
-            device=str(self.device),
-        )
-        full = torch.zeros((rows.n_rows, rows.n_cols), dtype=torch.float64, device=self.device)
-        full[rows.row_of_entry, rows.indices.long()] = self.chances
-        return full
 
     @property
     def vector_directions(self) -> Directions:

@@ -4,7 +4,6 @@ from recprism.text.efm import item_quality as item_quality
 from recprism.text.efm import quality as quality
 from recprism.text.efm import user_attention as user_attention
 from recprism.text.feature_files import Attributes as Attributes
-from recprism.text.feature_files import features_from_file as features_from_file
 from recprism.text.feature_files import features_to_frame as features_to_frame
 from recprism.text.feature_files import read_attributes as read_attributes
 from recprism.text.feature_files import read_mentions as read_mentions

@@ -148,29 +148,6 @@ def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.Data
     return pl.DataFrame({side: id_series(features.ids), **columns})
 
 
-def features_from_file(path: str | Path, side: str = "item_id") -> FeatureMatrix:
-    """Read a file with the table of :func:`features_to_frame`.
-
-    Args:
-        path: The file.
-        side: Name of the column of ids.
-
-    Raises:
-        InputError: The column of ids is missing, or a value is not a finite number.
-
-    Stability: provisional.
-    """
-    where = str(path)
-    table = read_table(path)
-    require_column(table, side, where)
-    ids, order = number_ids(interpret_ids(table, side, where))
-    names = tuple(name for name in table.columns if name not in (side, ROW))
-    matrix = np.empty((len(ids), len(names)), np.float32)
-    for number, name in enumerate(names):
-        matrix[order, number] = numbers(table, name, where)
-    return FeatureMatrix(ids, names, matrix)
-
-
 def _named(table: pl.DataFrame, where: str) -> pl.Series:
     name = table["feature"].cast(pl.String).str.strip_chars().str.to_lowercase()
     empty = (name.is_null() | (name == "")).arg_true()

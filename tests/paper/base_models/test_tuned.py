@@ -14,9 +14,12 @@ from recprism.data import Dataset, Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters import ScoredCandidates
-from recprism.paper.base_models import make_base_model, read_model, read_splits, train, write_models, write_splits
-from recprism.paper.base_models.exchange import LARGEST_FILE, model_key
+from recprism.paper.base_models import make_base_model, read_model, train
+from recprism.paper.base_models.exchange import model_key
 from recprism.paper.base_models.tuned import CLASSES, choices, tuned_settings
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+from contest_files import LARGEST_FILE, read_splits, write_models, write_splits
 
 
 @pytest.mark.parametrize(

@@ -12,27 +12,21 @@ from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
 
 def batch(
-    export: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="A folder of `recprism export RUN`.", show_default=False)
-    ],
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="A folder of `recprism export RUN`.")],
     user_vectors: Annotated[
         Path,
         typer.Option(
             "--users",
             metavar="FILE",
             help="User vectors: .parquet with user_id and vector, .safetensors of a run, or .npy (ids are 0, 1, ...).",
-            show_default=False,
         ),
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="A new folder, or that of the same batch.", show_default=False)
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder, or that of the same batch.")],
     seen: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             help="Parquet with user_id and item_id (file, folder or pattern): not shown, and the users' history.",
-            show_default=False,
         ),
     ] = None,
     repeat_seen: Annotated[

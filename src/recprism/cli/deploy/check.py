@@ -15,23 +15,17 @@ from recprism.cli._values import limits, metric_shares, part_option
 
 def check(
     run_directory: DiversifiedRun,
-    max_ndcg_loss: Annotated[
-        float | None, share_option(help="The largest loss of NDCG@10: 0.01 or 1%.", show_default=False)
-    ] = None,
+    max_ndcg_loss: Annotated[float | None, share_option(help="The largest loss of NDCG@10: 0.01 or 1%.")] = None,
     max_loss: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=SHARE",
-            help="The largest loss of any other metric, as in recall@20=2%. Repeatable.",
-            show_default=False,
+            metavar="METRIC=SHARE", help="The largest loss of any other metric, as in recall@20=2%. Repeatable."
         ),
     ] = None,
     min_gain: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="METRIC=SHARE",
-            help="The least gain of a metric, as in subtopic_coverage@10=5%. Repeatable.",
-            show_default=False,
+            metavar="METRIC=SHARE", help="The least gain of a metric, as in subtopic_coverage@10=5%. Repeatable."
         ),
     ] = None,
     confident: Annotated[

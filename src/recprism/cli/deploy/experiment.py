@@ -52,27 +52,18 @@ def experiment(
         float, share_option(help="Share of the measured gain that the test must still find.", low=0.01)
     ] = 1.0,
     users_per_day: Annotated[
-        int | None,
-        typer.Option(help="New users in the test per day; the plan then gives days.", min=1, show_default=False),
+        int | None, typer.Option(help="New users in the test per day; the plan then gives days.", min=1)
     ] = None,
     holdout: Annotated[
         float | None,
         share_option(
-            help="Plan a holdout instead: this share of the requests at price 0.",
-            low=0.001,
-            high=0.999,
-            show_default=False,
-            panel=HOLDOUT,
+            help="Plan a holdout instead: this share of the requests at price 0.", low=0.001, high=0.999, panel=HOLDOUT
         ),
     ] = None,
     click_rate: Annotated[
         float | None,
         share_option(
-            help="Share of the holdout's requests with a click, from your logs.",
-            low=0.0001,
-            high=0.9999,
-            show_default=False,
-            panel=HOLDOUT,
+            help="Share of the holdout's requests with a click, from your logs.", low=0.0001, high=0.9999, panel=HOLDOUT
         ),
     ] = None,
     change: Annotated[
@@ -82,10 +73,7 @@ def experiment(
     requests_per_day: Annotated[
         int | None,
         typer.Option(
-            help="Requests per day, each of another user; the plan then gives days.",
-            min=1,
-            show_default=False,
-            rich_help_panel=HOLDOUT,
+            help="Requests per day, each of another user; the plan then gives days.", min=1, rich_help_panel=HOLDOUT
         ),
     ] = None,
     part: Part = "test",

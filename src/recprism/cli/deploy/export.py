@@ -64,8 +64,7 @@ def export(
         Path | None,
         typer.Option(
             help="For product quantisation: a FAISS file with the item vectors. The user vectors then hold the same "
-            "lists in what its codes decode to.",
-            show_default=False,
+            "lists in what its codes decode to."
         ),
     ] = None,
     ordered: Ordered = False,

@@ -21,18 +21,13 @@ def interleave(
     target: Annotated[
         Path,
         typer.Argument(
-            metavar="TARGET",
-            help="A diversified run, to write its lists; or the file written, to score clicks.",
-            show_default=False,
+            metavar="TARGET", help="A diversified run, to write its lists; or the file written, to score clicks."
         ),
     ],
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="For a run: the .csv or .parquet file to write.", show_default=False),
+        Path | None, typer.Option("-o", "--output", help="For a run: the .csv or .parquet file to write.")
     ] = None,
-    clicks: Annotated[
-        Path | None, typer.Option(help="For a file: user_id,item_id that were clicked.", show_default=False)
-    ] = None,
+    clicks: Annotated[Path | None, typer.Option(help="For a file: user_id,item_id that were clicked.")] = None,
     k: K = 10,
     judged: Judged = False,
     part: ListPart = None,

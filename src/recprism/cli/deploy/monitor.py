@@ -47,24 +47,16 @@ def monitor(
         Path, run_argument("The run that you serve; with --served the folder of `recprism export RUN`.")
     ],
     lists: Annotated[
-        Path | None,
-        typer.Option(
-            help="The served lists: user_id,item_id,rank, and optionally a column day or date.", show_default=False
-        ),
+        Path | None, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
     ] = None,
     served: Annotated[
         Path | None,
-        typer.Option(
-            help="The log of `recprism serve --log`: a folder, or a .parquet file.",
-            show_default=False,
-            rich_help_panel=LOG,
-        ),
+        typer.Option(help="The log of `recprism serve --log`: a folder, or a .parquet file.", rich_help_panel=LOG),
     ] = None,
     taken: Annotated[
         Path | None,
         typer.Option(
             help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too.",
-            show_default=False,
             rich_help_panel=LOG,
         ),
     ] = None,
@@ -72,33 +64,21 @@ def monitor(
         float, share_option(help="Largest share of requests without a list of the rule.", panel=LOG)
     ] = 0.05,
     max_unmet: Annotated[
-        float | None,
-        share_option(help="Largest share of requests with an unmet constraint.", show_default=False, panel=LOG),
+        float | None, share_option(help="Largest share of requests with an unmet constraint.", panel=LOG)
     ] = None,
     max_milliseconds: Annotated[
-        float | None,
-        typer.Option(
-            help="99 % of the requests must be faster.", min=0, max=1e9, show_default=False, rich_help_panel=LOG
-        ),
+        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9, rich_help_panel=LOG)
     ] = None,
     max_hit_loss: Annotated[
-        float | None,
-        share_option(
-            help="Largest loss of the hit rate against a holdout at a lower price.", show_default=False, panel=LOG
-        ),
+        float | None, share_option(help="Largest loss of the hit rate against a holdout at a lower price.", panel=LOG)
     ] = None,
     holdout_share: Annotated[
         float | None,
-        share_option(
-            help="The share that `recprism serve --holdout` draws; then the draw is checked.",
-            show_default=False,
-            panel=LOG,
-        ),
+        share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked.", panel=LOG),
     ] = None,
     floor: Annotated[float, share_option(help="The least share of the promised gain that must be left.")] = 0.8,
     held_out: Annotated[
-        Path | None,
-        typer.Option(help="user_id,item_id that users took later; then NDCG@10 is compared too.", show_default=False),
+        Path | None, typer.Option(help="user_id,item_id that users took later; then NDCG@10 is compared too.")
     ] = None,
     metric: Annotated[
         str | None, typer.Option("-m", "--metric", help="The metric to watch.", show_default="the run's goal at 10")

@@ -21,9 +21,7 @@ TOKEN, CALLER_TOKEN, LOG_KEY = "RECPRISM_TOKEN", "RECPRISM_CALLER_TOKEN", "RECPR
 
 
 def serve(
-    export: Annotated[
-        Path, typer.Argument(metavar="EXPORT", help="What `recprism export RUN` wrote.", show_default=False)
-    ],
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="What `recprism export RUN` wrote.")],
     host: Annotated[
         str, typer.Option(help="Any address but this machine's own needs a token of 16 characters.")
     ] = "127.0.0.1",
@@ -45,8 +43,7 @@ def serve(
         typer.Option(help="How many of the best candidates the rule chooses from.", show_default="the export's", min=1),
     ] = None,
     prices: Annotated[
-        Path | None,
-        typer.Option(help="A .toml or .json file: name of a user or segment -> trade-off.", show_default=False),
+        Path | None, typer.Option(help="A .toml or .json file: name of a user or segment -> trade-off.")
     ] = None,
     disabled: Annotated[
         bool, typer.Option("--disabled", help="Start with the kill switch on: every list is by relevance alone.")
@@ -58,12 +55,8 @@ def serve(
         float,
         share_option(help="Share of users (of requests, where no user is given) that get --holdout-price."),
     ] = 0.0,
-    holdout_price: Annotated[
-        float | None, share_option(help="The trade-off of the holdout, such as 0.", show_default=False)
-    ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="A folder for the log of served lists, in Parquet files.", show_default=False)
-    ] = None,
+    holdout_price: Annotated[float | None, share_option(help="The trade-off of the holdout, such as 0.")] = None,
+    log: Annotated[Path | None, typer.Option(help="A folder for the log of served lists, in Parquet files.")] = None,
     log_users: Annotated[
         bool,
         typer.Option("--log-users", help=f"Log users as hashes, keyed by {LOG_KEY} (32 to 64 characters)."),

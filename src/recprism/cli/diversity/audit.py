@@ -56,10 +56,7 @@ if TYPE_CHECKING:
 
 def audit(
     context: typer.Context,
-    target: Annotated[
-        Path,
-        typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
-    ],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.")],
     goal: Annotated[
         str | None,
         goal_option(

@@ -27,14 +27,13 @@ SHOWN = 20
 
 def dials(
     run_directory: DiversifiedRun,
-    user: Annotated[str | None, typer.Option(help="Show the dials of one user.", show_default=False)] = None,
+    user: Annotated[str | None, typer.Option(help="Show the dials of one user.")] = None,
     ordered: Ordered = False,
     rest: Rest = None,
     concepts: ConceptWords = None,
     min_support: MinSupport = None,
     output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.", show_default=False),
+        Path | None, typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.")
     ] = None,
     judged: Judged = False,
     name: ResultName = None,

@@ -42,7 +42,6 @@ def diversify(
             help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.",
             low=0.0001,
             high=0.5,
-            show_default=False,
         ),
     ] = None,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
@@ -64,7 +63,6 @@ def diversify(
         typer.Option(
             metavar="ITEMS",
             help="Item ids that never appear, with commas between or repeated.",
-            show_default=False,
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,
@@ -73,7 +71,6 @@ def diversify(
         typer.Option(
             metavar="PLACE=ITEM",
             help="An item in a fixed place of all lists; 1 is the top. Repeatable.",
-            show_default=False,
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,
@@ -82,7 +79,6 @@ def diversify(
         typer.Option(
             metavar="SUBTOPIC=SHARE",
             help="The least share of a subtopic. Repeatable.",
-            show_default=False,
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,
@@ -91,7 +87,6 @@ def diversify(
         typer.Option(
             metavar="SUBTOPIC=SHARE",
             help="The largest share of a subtopic. Repeatable.",
-            show_default=False,
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,

@@ -51,37 +51,23 @@ MOST_LIFTS = 20
 
 def explain(
     run_directory: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RUN",
-            help="A run that `diversify`, `refit` or `search` has changed.",
-            show_default=False,
-        ),
+        Path | None, typer.Argument(metavar="RUN", help="A run that `diversify`, `refit` or `search` has changed.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Explain one user's list, item by item.", show_default=False)] = None,
-    item: Annotated[
-        str | None, typer.Option(help="With --user: why this item is in the list.", show_default=False)
-    ] = None,
+    user: Annotated[str | None, typer.Option(help="Explain one user's list, item by item.")] = None,
+    item: Annotated[str | None, typer.Option(help="With --user: why this item is in the list.")] = None,
     why_not: Annotated[
-        str | None,
-        typer.Option("--why-not", metavar="ITEM", help="With --user: why this item is not.", show_default=False),
+        str | None, typer.Option("--why-not", metavar="ITEM", help="With --user: why this item is not.")
     ] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
-            "--what-if",
-            metavar="CHANGE",
-            help=f"With --user: run the rule again after a change, {FORM}. Repeatable.",
-            show_default=False,
+            "--what-if", metavar="CHANGE", help=f"With --user: run the rule again after a change, {FORM}. Repeatable."
         ),
     ] = None,
     lists: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Explain lists of any method: user_id, item_id, rank.",
-            show_default=False,
-            rich_help_panel=LISTS,
+            metavar="FILE", help="Explain lists of any method: user_id, item_id, rank.", rich_help_panel=LISTS
         ),
     ] = None,
     base: Annotated[
@@ -96,28 +82,19 @@ def explain(
     run: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN",
-            help="A trained run with the scores, categories and histories.",
-            show_default=False,
-            rich_help_panel=LISTS,
+            metavar="RUN", help="A trained run with the scores, categories and histories.", rich_help_panel=LISTS
         ),
     ] = None,
     scores: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="user_id, item_id, score of the candidates, instead of a run.",
-            show_default=False,
-            rich_help_panel=LISTS,
+            metavar="FILE", help="user_id, item_id, score of the candidates, instead of a run.", rich_help_panel=LISTS
         ),
     ] = None,
     train: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="With --scores: user_id, item_id of the users' history.",
-            show_default=False,
-            rich_help_panel=LISTS,
+            metavar="FILE", help="With --scores: user_id, item_id of the users' history.", rich_help_panel=LISTS
         ),
     ] = None,
     items: ItemTable = None,

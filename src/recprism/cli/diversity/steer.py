@@ -15,7 +15,7 @@ FORM = "DIAL=SHARE, as in Animation=+0.2"
 
 def steer(
     run_directory: DiversifiedRun,
-    user: Annotated[str, typer.Option(help="The user whose dials are set.", show_default=False)],
+    user: Annotated[str, typer.Option(help="The user whose dials are set.")],
     settings: Annotated[
         list[str],
         typer.Option(

@@ -45,35 +45,24 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    target: Annotated[
-        Path,
-        typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.", show_default=False),
-    ],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.")],
     metrics: Metrics = None,
     part: Part = "test",
     against: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Another run of the same users: a paired comparison.", show_default=False),
+        Path | None, typer.Option(metavar="RUN", help="Another run of the same users: a paired comparison.")
     ] = None,
     against_name: Annotated[
         str | None, typer.Option(help="With --against: the result of that run.", show_default="the unnamed one")
     ] = None,
     run: Annotated[
         Path | None,
-        typer.Option(
-            metavar="RUN",
-            help="For a file of lists: the run whose held-out items and subtopics judge it.",
-            show_default=False,
-        ),
+        typer.Option(metavar="RUN", help="For a file of lists: the run whose held-out items and subtopics judge it."),
     ] = None,
     held_out: HeldOutTable = None,
     train: TrainTable = None,
     columns: ColumnMap = None,
     catalogue_size: Annotated[
-        int | None,
-        typer.Option(
-            help="For a file of lists: how many items there are, if no file shows it.", min=1, show_default=False
-        ),
+        int | None, typer.Option(help="For a file of lists: how many items there are, if no file shows it.", min=1)
     ] = None,
     missing: Annotated[
         str,

@@ -40,20 +40,13 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 Vectors = Annotated[
-    str | None,
-    typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.", show_default=False),
+    str | None, typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.")
 ]
 Ids = Annotated[
-    str | None,
-    typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file.", show_default=False),
+    str | None, typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file.")
 ]
-Key = Annotated[
-    str | None, typer.Option(help="The array or column of vectors, where the file has several.", show_default=False)
-]
-Bias = Annotated[
-    str | None,
-    typer.Option(help="Their biases: a .npy file, one a line, or an array or column.", show_default=False),
-]
+Key = Annotated[str | None, typer.Option(help="The array or column of vectors, where the file has several.")]
+Bias = Annotated[str | None, typer.Option(help="Their biases: a .npy file, one a line, or an array or column.")]
 
 
 def import_vectors(
@@ -62,10 +55,7 @@ def import_vectors(
     item_vectors: Vectors = None,
     scores: Annotated[
         str | None,
-        typer.Option(
-            help="Instead of vectors: user_id,item_id,score of each user's best candidates, a few hundred.",
-            show_default=False,
-        ),
+        typer.Option(help="Instead of vectors: user_id,item_id,score of each user's best candidates, a few hundred."),
     ] = None,
     user_ids: Ids = None,
     item_ids: Ids = None,
@@ -75,22 +65,17 @@ def import_vectors(
     item_bias: Bias = None,
     metric: IndexMetric = "inner_product",
     interactions: Annotated[
-        str | None,
-        typer.Option(help="user_id,item_id that users took before; not recommended again.", show_default=False),
+        str | None, typer.Option(help="user_id,item_id that users took before; not recommended again.")
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(
-            help="user_id,item_id that users took later: the labels. The model must not have seen them.",
-            show_default=False,
-        ),
+        typer.Option(help="user_id,item_id that users took later: the labels. The model must not have seen them."),
     ] = None,
     set_aside: Annotated[
         float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
     ] = 0.0,
     threshold: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do.", show_default=False),
+        str | None, typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do.")
     ] = None,
     columns: ColumnMap = None,
     subtopics: SubtopicTable = None,

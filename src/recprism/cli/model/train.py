@@ -65,12 +65,7 @@ def train(
     ] = "default",
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A setting of the model, as in dim=64. Repeatable.",
-            show_default=False,
-        ),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the model, as in dim=64. Repeatable."),
     ] = None,
     metric: IndexMetric = "inner_product",
     split: SplitMethod = "random",
@@ -88,8 +83,7 @@ def train(
     seed: Seed = 0,
     device: Device = "auto",
     resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Continue an interrupted training with its own settings.", show_default=False),
+        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted training with its own settings.")
     ] = None,
     overwrite: OverwriteRun = False,
     mlflow: Mlflow = None,

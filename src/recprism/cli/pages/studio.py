@@ -19,7 +19,7 @@ READER_TOKEN = "RECPRISM_READER_TOKEN"
 
 
 def studio(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="Runs, or a folder of runs.", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="Runs, or a folder of runs.")],
     host: Annotated[str, typer.Option(help="Any address but this machine's own needs a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8765,
     token: Annotated[
@@ -38,14 +38,8 @@ def studio(
             show_default="no such link",
         ),
     ] = None,
-    served: Annotated[
-        Path | None,
-        typer.Option(help="A log of `recprism serve --log`; its monitor is a page.", show_default=False),
-    ] = None,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="The folder of `recprism export RUN` that the log is of.", show_default=False),
-    ] = None,
+    served: Annotated[Path | None, typer.Option(help="A log of `recprism serve --log`; its monitor is a page.")] = None,
+    export: Annotated[Path | None, typer.Option(help="The folder of `recprism export RUN` that the log is of.")] = None,
     name: ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:

@@ -34,10 +34,8 @@ UNCHECKED = "No controls were run, so no factor and no direction is named."
 
 def erase(
     run_directory: DiversifiedRun,
-    user: Annotated[str | None, typer.Option(help="Look at one user's list, swap by swap.", show_default=False)] = None,
-    item: Annotated[
-        str | None, typer.Option(help="Look at one item: how it moved, and into how many lists.", show_default=False)
-    ] = None,
+    user: Annotated[str | None, typer.Option(help="Look at one user's list, swap by swap.")] = None,
+    item: Annotated[str | None, typer.Option(help="Look at one item: how it moved, and into how many lists.")] = None,
     goal: OwnGoal = None,
     axes: Annotated[
         str | None,

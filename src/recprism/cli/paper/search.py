@@ -71,21 +71,16 @@ def search(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A setting of CMB, as in iterations=500 or policy=ucb. Repeatable.",
-            show_default=False,
+            "--set", metavar="NAME=VALUE", help="A setting of CMB, as in iterations=500 or policy=ucb. Repeatable."
         ),
     ] = None,
     executor: ExecutorName = "local",
     shards: Annotated[
-        int | None,
-        typer.Option(help="Groups of users; the same number gives the same result.", min=1, show_default=False),
+        int | None, typer.Option(help="Groups of users; the same number gives the same result.", min=1)
     ] = None,
     metrics: Metrics = None,
     resume: Annotated[
-        Path | None,
-        typer.Option(metavar="RUN", help="Continue an interrupted search with its own settings.", show_default=False),
+        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted search with its own settings.")
     ] = None,
     name: NewName = None,
     overwrite: OverwriteResult = False,

@@ -71,7 +71,7 @@ def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
 
 @app.command(cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.")],
     as_json: AsJson = False,
 ) -> None:
     """Show where a data set comes from and its licence.
@@ -108,10 +108,7 @@ def show(
 @app.command(cls=Command)
 def stats(
     context: typer.Context,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="DATA", help="A named data set, or a table of interactions.", show_default=False),
-    ],
+    source: Annotated[str, typer.Argument(metavar="DATA", help="A named data set, or a table of interactions.")],
     preset: Preset = "default",
     threshold: Threshold = None,
     min_user: MinUser = None,
@@ -168,17 +165,9 @@ def stats(
 
 @app.command(cls=Command)
 def fetch(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.", show_default=False
-        ),
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.")],
     data_root: DataRoot = None,
-    mirror: Annotated[
-        str | None,
-        typer.Option(help="Download from this address instead of the publisher's.", show_default=False),
-    ] = None,
+    mirror: Annotated[str | None, typer.Option(help="Download from this address instead of the publisher's.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Download a data set from its publisher and check it.

@@ -28,25 +28,16 @@ if TYPE_CHECKING:
 
 def features(
     reviews: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="REVIEWS", help="Amazon reviews, one JSON object a line, plain or .gz.", show_default=False
-        ),
+        Path | None, typer.Argument(metavar="REVIEWS", help="Amazon reviews, one JSON object a line, plain or .gz.")
     ] = None,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the tables.")] = Path("features"),
     tuples: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of reviews: user,item,feature,sentiment as CSV, TSV, Parquet or JSON lines.",
-            show_default=False,
-        ),
+        typer.Option(help="Instead of reviews: user,item,feature,sentiment as CSV, TSV, Parquet or JSON lines."),
     ] = None,
     attributes: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of reviews: an item table; numbers are scaled, categories become one-hot.",
-            show_default=False,
-        ),
+        typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
     ] = None,
     columns: ColumnMap = None,
     top: Annotated[int, typer.Option(help="Reviews, tuples: how many features to keep.")] = 100,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recprism._compile import compiled, compiled_loosely
 
@@ -65,8 +64,9 @@ def _any_arm(scores: Any, row: int, top: Any, word: Any) -> Any:
 
 
 @compiled
-def _pick(scores: Any, row: int, place_of: Any, by_place: Any, key: Any, player: int, random_ties: bool) -> Any:
+def _pick(scores: Any, row: int, places: Any, key: Any, player: int, random_ties: bool) -> Any:
     """The best arm in a row of scores: of equals the first in ``by_place``, or any."""
+    place_of, by_place = places
     top = _highest(scores, row)
     if random_ties:
         return _any_arm(scores, row, top, _draw(key, player))
@@ -74,33 +74,15 @@ def _pick(scores: Any, row: int, place_of: Any, by_place: Any, key: Any, player:
 
 
 @compiled
-def greedy(
-    first: int,
-    last: int,
-    values: Any,
-    place_of: Any,
-    by_place: Any,
-    key: Any,
-    random_ties: bool,
-    chosen: NDArray[np.int64],
-) -> None:
+def greedy(first: int, last: int, values: Any, places: Any, key: Any, random_ties: bool, chosen: Any) -> None:
     """Write each player's arm with the highest average to ``chosen``."""
     for player in range(first, last):
-        chosen[player] = _pick(values, player, place_of, by_place, key, player, random_ties)
+        chosen[player] = _pick(values, player, places, key, player, random_ties)
 
 
 @compiled
 def optimistic(
-    first: int,
-    last: int,
-    values: Any,
-    counts: Any,
-    place_of: Any,
-    by_place: Any,
-    width: Any,
-    key: Any,
-    random_ties: bool,
-    chosen: NDArray[np.int64],
+    first: int, last: int, values: Any, counts: Any, places: Any, width: Any, key: Any, random_ties: bool, chosen: Any
 ) -> None:
     """Write each player's arm with the highest average + width / sqrt(count) to ``chosen``; untried arms come first."""
     bound = np.empty((1, values.shape[1]), np.float32)
@@ -108,7 +90,7 @@ def optimistic(
         for arm in range(values.shape[1]):
             n = np.float32(counts[player, arm])
             bound[0, arm] = values[player, arm] + width / np.sqrt(n) if n > 0 else np.float32(np.inf)
-        chosen[player] = _pick(bound, 0, place_of, by_place, key, player, random_ties)
+        chosen[player] = _pick(bound, 0, places, key, player, random_ties)
 
 
 @compiled
@@ -145,17 +127,10 @@ def _next_equal(values: Any, player: int, arm: int, value: Any, place_of: Any, b
 
 @compiled
 def learn_and_follow(
-    first: int,
-    last: int,
-    values: Any,
-    counts: Any,
-    chosen: Any,
-    reward: Any,
-    place_of: Any,
-    by_place: Any,
-    best: NDArray[np.int16],
+    first: int, last: int, values: Any, counts: Any, chosen: Any, reward: Any, places: Any, best: Any
 ) -> None:
     """Learn, and update ``best``, each player's arm with the highest average."""
+    place_of, by_place = places
     for player in range(first, last):
         arm, leader = chosen[player], best[player]
         before, bar = values[player, arm], values[player, leader]

@@ -18,13 +18,13 @@ PLAYERS_AT_ONCE = 8192
 
 def greedy(values: Tensor, by_place: Tensor, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    _run(loops.greedy, values.numpy(), *_places(by_place), _unsigned(key), random_ties, chosen.numpy())
+    _run(loops.greedy, values.numpy(), _places(by_place), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
 
 def optimistic(values: Tensor, counts: Tensor, by_place: Tensor, width: float, key: int, random_ties: bool) -> Tensor:
     chosen = torch.empty(len(values), dtype=torch.int64)
-    arrays = values.numpy(), counts.numpy(), *_places(by_place)
+    arrays = values.numpy(), counts.numpy(), _places(by_place)
     _run(loops.optimistic, *arrays, np.float32(width), _unsigned(key), random_ties, chosen.numpy())
     return chosen
 
@@ -44,7 +44,7 @@ def learn_and_follow(
 ) -> None:
     """Learn, and update ``best`` (n_players,), the result of ``greedy``, for the new averages."""
     arrays = values.numpy(), counts.numpy(), chosen.numpy(), np.float32(reward)
-    _run(loops.learn_and_follow, *arrays, *_places(by_place), best)
+    _run(loops.learn_and_follow, *arrays, _places(by_place), best)
 
 
 def _run(loop: Callable[..., None], over_players: NDArray[Any], *others: Any) -> None:

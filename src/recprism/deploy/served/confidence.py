@@ -97,26 +97,6 @@ def prediction_errors(values: ArrayLike, start: float) -> Array:
     return x - (start + before) / np.arange(1, len(x) + 1)
 
 
-def confidence_path(
-    values: ArrayLike, *, low: float = 0.0, high: float = 1.0, alpha: float = ALPHA
-) -> tuple[Array, Array]:
-    """Return both ends of the confidence sequence after each value, (n,) each.
-
-    Args:
-        values: (n,), in the order of time, from ``low`` to ``high``.
-        low: Least possible value.
-        high: Largest possible value.
-        alpha: Chance that the sequence misses the mean at some time.
-
-    Stability: provisional.
-    """
-    x = np.asarray(values, np.float64)
-    errors = np.cumsum(prediction_errors(x, (low + high) / 2) ** 2)
-    times = np.arange(1, len(x) + 1)
-    mean, width = np.cumsum(x) / times, boundary(errors, alpha / 2, high - low) / times
-    return np.maximum(mean - width, low), np.minimum(mean + width, high)
-
-
 def confidence_interval(values: ArrayLike, *, low: float = 0.0, high: float = 1.0, alpha: float = ALPHA) -> Interval:
     """Return the confidence sequence after the last value.
 

@@ -69,45 +69,24 @@ def find_alternatives(items: Any, lists: Any, slots: Any, alternatives: Any, cou
 
 @compiled
 def fill_features(
-    slots: Any,
-    alternatives: Any,
-    n_alternatives: Any,
-    items: Any,
-    relevance: Any,
-    lists: Any,
-    row_of: Any,
-    indptr: Any,
-    indices: Any,
-    unit: Any,
-    shares: Any,
-    levels: Any,
-    n_levels: int,
-    history: Any,
-    popularity: Any,
-    alpha: float,
-    out: Any,
+    about_slots: Any, about_users: Any, about_items: Any, concepts: Any, n_levels: int, alpha: float, out: Any
 ) -> None:
     """Fill the features of all alternatives, in the order of ``recprism.explain.choice._features.FEATURES``.
 
     Args:
-        slots: ``(n_slots, 2)`` user and place; the slots of one user follow each other.
-        alternatives: ``(n_slots, n)`` positions among the candidates.
-        n_alternatives: ``(n_slots,)``.
-        items: ``(n_users, n)`` candidates.
-        relevance: ``(n_users, n)`` scores scaled to 0 .. 1.
-        lists: ``(n_users, k)``.
-        row_of: ``(n_items,)`` the row of concepts of each item; a permutation shuffles the concepts.
-        indptr: ``(n_items + 1,)`` rows of concepts.
-        indices: ``(n_entries,)`` concepts.
-        unit: ``(n_entries,)`` weights, scaled so that the squares of a row sum to 1.
-        shares: ``(n_entries,)`` weights, scaled so that a row sums to 1.
-        levels: ``(n_entries,)`` the number of the value of ``shares``, from 1; 0 for one without a number.
+        about_slots: ``(n_slots, 2)`` user and place, the slots of one user one after another; ``(n_slots, n)``
+            positions of the alternatives among the candidates; ``(n_slots,)`` their number.
+        about_users: ``(n_users, n)`` candidates; ``(n_users, n)`` scores scaled to 0 .. 1; ``(n_users, k)`` lists;
+            ``(n_users, n_concepts)`` shares of the user's history.
+        about_items: ``(n_items,)`` the row of concepts of each item, where a permutation shuffles the concepts;
+            ``(n_items,)`` logarithms of popularity.
+        concepts: The arrays of ``ConceptRows``: indptr, indices, unit, shares, levels.
         n_levels: 1 + the largest level.
-        history: ``(n_users, n_concepts)`` shares of the user's history.
-        popularity: ``(n_items,)`` logarithms.
         alpha: How much of the history is mixed into a list's distribution, so that logarithms are finite.
         out: ``(n_slots, n_features, n)``, filled.
     """
+    (slots, alternatives, n_alternatives), (row_of, popularity) = about_slots, about_items
+    (items, relevance, lists, history), (indptr, indices, unit, shares, levels) = about_users, concepts
     n_concepts, n = history.shape[1], items.shape[1]
     held, amount, before = np.zeros(n_concepts, np.int64), np.zeros(n_concepts), np.zeros(n_concepts)
     similar, total, best, second = np.zeros((n, lists.shape[1])), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -270,47 +249,6 @@ def _compare(
             next_one = max(next_one, min(first, cosines[place]))
             first = max(first, cosines[place])
         total[c], best[c], second[c] = all_of_them, first, next_one
-
-
-@compiled
-def fill_concepts(
-    slots: Any,
-    alternatives: Any,
-    n_alternatives: Any,
-    items: Any,
-    lists: Any,
-    indptr: Any,
-    indices: Any,
-    column: Any,
-    out: Any,
-) -> None:
-    """Fill one feature per concept: 1 / (1 + how many other items of the list have it), 0 without the concept.
-
-    Args:
-        slots: ``(n_slots, 2)`` user and place.
-        alternatives: ``(n_slots, n)`` positions among the candidates.
-        n_alternatives: ``(n_slots,)``.
-        items: ``(n_users, n)`` candidates.
-        lists: ``(n_users, k)``.
-        indptr: ``(n_items + 1,)`` rows of concepts.
-        indices: ``(n_entries,)`` concepts.
-        column: ``(n_concepts,)`` the feature of each concept in ``out``, -1 for none.
-        out: ``(n_slots, n_features, n)``, filled.
-    """
-    held = np.zeros(len(column))
-    for s in range(len(slots)):
-        u, place = slots[s, 0], slots[s, 1]
-        held[:] = 0.0
-        for other in range(lists.shape[1]):
-            item = lists[u, other]
-            if item >= 0 and other != place:
-                for e in range(indptr[item], indptr[item + 1]):
-                    held[indices[e]] += 1.0
-        for a in range(n_alternatives[s]):
-            item = items[u, alternatives[s, a]]
-            for e in range(indptr[item], indptr[item + 1]):
-                if column[indices[e]] >= 0:
-                    out[s, column[indices[e]], a] = 1.0 / (1.0 + held[indices[e]])
 
 
 @compiled_loosely

@@ -153,10 +153,10 @@ class Places:
         own = self.concepts
         out = np.empty((len(slots.which), len(FEATURES), self.items.shape[1])) if out is None else out
         about_slots = (slots.which, slots.alternatives, slots.counts)
-        about_users = (self.items, self.relevance, self.lists)
-        about_items = (rows, own.indptr, own.indices, own.unit, own.shares)
-        levels = (own.levels, int(own.levels.max()) + 1)
-        fill_features(*about_slots, *about_users, *about_items, *levels, self.history, self.popularity, ALPHA, out)
+        about_users = (self.items, self.relevance, self.lists, self.history)
+        concepts = (own.indptr, own.indices, own.unit, own.shares, own.levels)
+        n_levels = int(own.levels.max()) + 1
+        fill_features(about_slots, about_users, (rows, self.popularity), concepts, n_levels, ALPHA, out)
         return out
 
 

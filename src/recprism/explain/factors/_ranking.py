@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -57,13 +56,6 @@ def through_lists(delta_item: NDArray[Any], lists: NDArray[Any]) -> FloatArray:
     for place in range(lists.shape[1]):  # one place at a time: users x k x d may not fit in memory
         total += sizes[np.maximum(lists[:, place], 0)] * real[:, place, None]
     return np.asarray(total / np.maximum(real.sum(axis=1), 1)[:, None])
-
-
-def items_of(subtopics: Subtopics, name: str) -> IntArray:
-    """Return the numbers of the items that have a subtopic, to be passed as ``rows``."""
-    if name not in subtopics.names:
-        raise InputError(f"there is no subtopic {name!r}; there are {', '.join(subtopics.names)}")
-    return np.flatnonzero(subtopics.items.dense()[:, subtopics.names.index(name)])
 
 
 def order(sizes: FloatArray) -> IntArray:

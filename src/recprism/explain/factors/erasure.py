@@ -271,12 +271,6 @@ def erased(change: Change, which: Which, by: By, n: int, generator: np.random.Ge
     return change.replaced(**{name: (side * kept[name]).astype(np.float32) for name, side in change.sides.items()})
 
 
-def shared_sizes(change: Change) -> Array:
-    """(d,) mean |delta| per factor over the rows of a side, summed over the sides: the ranking of "shared"."""
-    means = [np.abs(side).astype(np.float64).mean(axis=0) for side in change.sides.values()]
-    return np.asarray(np.sum(means, axis=0))
-
-
 def _of_each_row(sizes: Sizes, which: Which, n: int, generator: np.random.Generator) -> dict[str, Array]:
     power = POWERS.get(which, 1)
     return {name: _kept(size, size**power, which, n, generator) for name, size in sizes.items()}

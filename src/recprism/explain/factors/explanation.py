@@ -24,7 +24,6 @@ from recprism.explain.factors.parts import Parts
 from recprism.explain.factors.score_directions import Directions
 from recprism.explain.factors.swaps import Swaps
 from recprism.explain.factors.verdict import Verdict
-from recprism.models import Factors
 
 if TYPE_CHECKING:
     import polars as pl
@@ -148,19 +147,6 @@ class Explanation(Displayed):
             "raises": [self.titles[item] for item in raises],
             "lowers": [self.titles[item] for item in lowers],
         }
-
-    def turned(self, row: Row, scale: float) -> Factors:
-        """Return the changed recommender with one part of the change scaled: 1 leaves it, 0 erases it."""
-        if row.kind == "direction":
-            return self.all_directions.turned(row.number, scale)
-        delta = self._side(row.side).copy()
-        delta[:, row.number] *= scale
-        return self.change.replaced(**{row.side: delta}).after
-
-    def typical(self, row: Row, n: int = 5) -> tuple[list[int], list[int]]:
-        """Return item numbers at the two ends of a factor or direction: highest first, and lowest first."""
-        along = self.all_directions.items if row.kind == "direction" else self.change.base.item
-        return _two_ends(along[:, row.number], n)
 
     def user_row(self, user: Any) -> int:
         """Return the row number of a user id."""

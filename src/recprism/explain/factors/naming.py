@@ -44,7 +44,6 @@ class Labels:
         cls,
         subtopics: Subtopics | None = None,
         *,
-        tags: Subtopics | None = None,
         popularity: ArrayLike | None = None,
         year: ArrayLike | None = None,
         more: Mapping[str, ArrayLike] | None = None,
@@ -55,7 +54,6 @@ class Labels:
 
         Args:
             subtopics: One binary label per subtopic.
-            tags: One binary label per tag.
             popularity: (n_items,) training interactions per item; the label is the logarithm.
             year: (n_items,) years.
             more: Name -> (n_items,) other quantities.
@@ -65,10 +63,9 @@ class Labels:
         """
         names: list[str] = []
         columns: list[FloatArray] = []
-        for sets in (subtopics, tags):
-            if sets is not None:
-                names += sets.names
-                columns += list(sets.items.dense().T.astype(np.float64))
+        if subtopics is not None:
+            names += subtopics.names
+            columns += list(subtopics.items.dense().T.astype(np.float64))
         quantities = dict(more or {})
         if popularity is not None:
             quantities["popular"] = np.log1p(np.asarray(popularity, np.float64))
@@ -92,8 +89,6 @@ class Name:
             for a property (0.5 means that three quarters of all pairs are in this order). It is Spearman's correlation
             for a quantity.
         p_value: The p-value of the strongest label, corrected for all labels and coordinates tested together.
-        typical_high: Item numbers of the high end, most typical first.
-        typical_low: Item numbers of the low end, most typical first.
 
     Stability: provisional.
     """
@@ -102,8 +97,6 @@ class Name:
     negative: tuple[str, ...]
     effects: Mapping[str, float]
     p_value: float
-    typical_high: IntArray
-    typical_low: IntArray
 
     @property
     def reliable(self) -> bool:
@@ -132,7 +125,6 @@ def name_coordinates(
     least_effect: float = 0.1,
     candidates: int = 6,
     permutations: int = 999,
-    typical: int = 5,
     seed: int = 0,
 ) -> tuple[Name, ...]:
     """Name several coordinates, tested together.
@@ -144,7 +136,6 @@ def name_coordinates(
         least_effect: Labels with a weaker effect are no names, whatever their p-value.
         candidates: Labels tested per coordinate: the strongest ones on the learning half.
         permutations: Item permutations for the p-values.
-        typical: Typical items listed per end.
         seed: Determines the halves and the permutations.
 
     Returns:
@@ -170,7 +161,7 @@ def name_coordinates(
     p_values = (1 + (chance[:, None, None] >= strength - 1e-12).sum(axis=0)) / (permutations + 1)
     effects = _effect_sizes(columns[test], labels.values[test], ranks.T @ values)
     return tuple(
-        _named(columns[:, one], labels.names, chosen[one], p_values[one], effects[one], level, least_effect, typical)
+        _named(labels.names, chosen[one], p_values[one], effects[one], level, least_effect)
         for one in range(columns.shape[1])
     )
 
@@ -193,25 +184,20 @@ def _strongest_by_chance(
 
 
 def _named(
-    column: FloatArray,
     names: tuple[str, ...],
     tested: IntArray,
     p_values: FloatArray,
     effects: FloatArray,
     level: float,
     least_effect: float,
-    typical: int,
 ) -> Name:
     strongest_first = tested[np.argsort(-np.abs(effects[tested]), kind="stable")]
     passed = set(tested[(p_values <= level) & (np.abs(effects[tested]) >= least_effect)].tolist())
-    by_size = np.argsort(column, kind="stable")
     return Name(
         tuple(names[label] for label in strongest_first if label in passed and effects[label] > 0),
         tuple(names[label] for label in strongest_first if label in passed and effects[label] < 0),
         {names[label]: float(effects[label]) for label in strongest_first},
         float(p_values.min()),
-        by_size[::-1][:typical],
-        by_size[:typical],
     )
 
 

@@ -82,10 +82,6 @@ class Directions:
         """Return the changed recommender without these directions; scores are exact, each adds a column."""
         return self._with_columns(self.change.after, numbers, -1.0)
 
-    def turned(self, number: int, scale: float) -> Factors:
-        """Return the changed recommender with one direction scaled: 1 leaves it, 0 erases it."""
-        return self._with_columns(self.change.after, (number,), scale - 1)
-
     def kept(self, *numbers: int) -> Factors:
         """Return the base with these directions alone and, if centred, the part that is the same for all users."""
         base = with_bias(self.change.base, self.change.bias) if self.centred else self.change.base

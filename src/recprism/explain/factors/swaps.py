@@ -59,10 +59,6 @@ class Swaps:
         """Return side -> (d,) mean contribution of each factor over all swaps."""
         return {side: _mean(part) for side, part in self.parts.items()}
 
-    def mean_sizes(self) -> dict[str, FloatArray]:
-        """Return side -> (d,) mean absolute contribution of each factor."""
-        return {side: _mean(np.abs(part)) for side, part in self.parts.items()}
-
     def of_user(self, user: int) -> Swaps:
         """Return the swaps of one user, given by row number."""
         mine = self.users == user

@@ -1,8 +1,5 @@
 from recprism.paper.base_models.ease import EASE as EASE
 from recprism.paper.base_models.exchange import read_model as read_model
-from recprism.paper.base_models.exchange import read_splits as read_splits
-from recprism.paper.base_models.exchange import write_models as write_models
-from recprism.paper.base_models.exchange import write_splits as write_splits
 from recprism.paper.base_models.sasrec import SASRec as SASRec
 from recprism.paper.base_models.tuned import make_base_model as make_base_model
 from recprism.paper.base_models.tuned import train as train

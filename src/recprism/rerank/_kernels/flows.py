@@ -11,17 +11,7 @@ from recprism._compile import compiled
 
 @compiled
 def calibrated_flow(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    wanted: Any,
-    trade_off: float,
-    tie: float,
+    first: int, last: int, pool: Any, positions: Any, topics: Any, wanted: Any, trade_off: float, tie: float
 ) -> None:
     """Choose the items of a flow, one augmenting path after another.
 
@@ -31,16 +21,14 @@ def calibrated_flow(
     Args:
         first: First user.
         last: User after the last one.
-        items: Candidates, (n_users, n_candidates).
-        relevance: Their relevance, (n_users, n_candidates).
-        lengths: Candidates of each user, (n_users,).
+        pool: Candidates and their relevance, (n_users, n_candidates), and the number of candidates, (n_users,).
         positions: Receives the chosen positions, (n_users, k), in the order of rank.
-        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
-        indices: Subtopics of all items.
+        topics: indptr and indices; the subtopics of item i are indices[indptr[i]:indptr[i + 1]].
         wanted: Share of each subtopic in the user's history, (n_users, n_subtopics).
         trade_off: From 0 (relevance) to 1 (calibration).
         tie: Values closer than this are equal.
     """
+    (items, relevance, lengths), (indptr, indices) = pool, topics
     n_subtopics = wanted.shape[1]
     gain, counts = np.empty(n_subtopics), np.empty(n_subtopics, np.int64)
     mover, target = np.empty(n_subtopics, np.int64), np.empty(n_subtopics, np.int64)
@@ -51,7 +39,7 @@ def calibrated_flow(
         counts[:] = 0
         for place in range(k):
             quota = wanted[u] * positions.shape[1]
-            _gains(quota, counts, positions[u, :place], serves, items[u], indptr, indices, tie, gain, mover, target)
+            _gains(quota, counts, positions[u, :place], serves, items[u], topics, tie, (gain, mover, target))
             best, pick, subtopic = -np.inf, -1, -1
             for c in range(lengths[u]):
                 if inside[c]:
@@ -75,19 +63,7 @@ def calibrated_flow(
 
 
 @compiled
-def _gains(
-    quota: Any,
-    counts: Any,
-    chosen: Any,
-    serves: Any,
-    items: Any,
-    indptr: Any,
-    indices: Any,
-    tie: float,
-    gain: Any,
-    mover: Any,
-    target: Any,
-) -> None:
+def _gains(quota: Any, counts: Any, chosen: Any, serves: Any, items: Any, topics: Any, tie: float, found: Any) -> None:
     """Find what one more item of each subtopic adds, if items of the list may move on to other subtopics.
 
     Args:
@@ -96,13 +72,12 @@ def _gains(
         chosen: Positions of the list so far.
         serves: The subtopic that each of them serves, -1 for none.
         items: Candidates of the user.
-        indptr: Subtopics by item.
-        indices: Subtopics by item.
+        topics: Subtopics by item.
         tie: Smaller differences do not count.
-        gain: Receives what is added, (n_subtopics,).
-        mover: Receives the place of the item that moves on, -1 for none, (n_subtopics,).
-        target: Receives where it moves, (n_subtopics,).
+        found: Receives, (n_subtopics,) each: what is added; the place of the item that moves on, -1 for none; and where
+            it moves.
     """
+    (indptr, indices), (gain, mover, target) = topics, found
     for c in range(len(gain)):
         gain[c] = min(1.0, max(0.0, quota[c] - counts[c]))
         mover[c] = -1

@@ -5,7 +5,11 @@ bound. A candidate whose bound does not beat the best so far is skipped. The oth
 time, as long as they can still win. Candidates are visited from the best rank, so winners are found early.
 
 Pools must have been checked: these kernels do not detect item numbers outside the catalogue. Constants are arguments,
-because the modules that define them need torch.
+because the modules that define them need torch. These arguments are tuples:
+
+- ``pool``: items and relevance, ``(n_users, n_candidates)``, and the number of candidates, ``(n_users,)``
+- ``directions``: unit vectors of the items, ``(n_items, d)``, and whether each is known, ``(n_items,)``
+- ``topics``: ``indptr`` and ``indices`` of the items' subtopics, and values of the entries
 """
 
 from __future__ import annotations
@@ -58,26 +62,15 @@ def taken(items: Any, positions: Any, chosen: Any) -> None:
 
 
 @compiled
-def mmr(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    tie: float,
-) -> None:
+def mmr(first: int, last: int, pool: Any, positions: Any, directions: Any, trade_off: float, tie: float) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _mmr_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, tie)
+        _mmr_of_one(items[u, : lengths[u]], relevance[u], positions[u], directions, trade_off, tie)
 
 
 @compiled
-def _mmr_of_one(
-    items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, tie: float
-) -> None:
+def _mmr_of_one(items: Any, relevance: Any, positions: Any, directions: Any, trade_off: float, tie: float) -> None:
+    unit, known = directions
     n = len(items)
     compared = np.zeros(n, np.int64)  # -1 for chosen candidates
     nearest = np.empty(n)  # largest similarity to the first ``compared`` chosen items
@@ -105,32 +98,24 @@ def _mmr_of_one(
 
 @compiled
 def dpp(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    floor: float,
-    tie: float,
+    first: int, last: int, pool: Any, positions: Any, directions: Any, trade_off: float, floor: float, tie: float
 ) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _dpp_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, floor, tie)
+        _dpp_of_one(items[u, : lengths[u]], relevance[u], positions[u], directions, trade_off, floor, tie)
 
 
 @compiled
 def _dpp_of_one(
-    items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, floor: float, tie: float
+    items: Any, relevance: Any, positions: Any, directions: Any, trade_off: float, floor: float, tie: float
 ) -> None:
     """Choose for one user; the bound log(x) <= 2 (x - 1) / (x + 1) for x <= 1 avoids most logarithms."""
+    unit, known = directions
     n, k = len(items), min(len(positions), len(items))
     span = np.empty((k, unit.shape[1]))
-    directions = 0  # orthonormal rows of ``span`` in use
+    n_directions = 0  # orthonormal rows of ``span`` in use
     compared = np.zeros(n, np.int64)  # -1 for chosen candidates
-    residual = np.empty(n)  # squared length outside the first ``compared`` directions, at least the floor
+    residual = np.empty(n)  # squared length outside the first ``compared`` n_directions, at least the floor
     for c in range(n):
         residual[c] = 1.0 if known[items[c]] else floor
     for place in range(k):
@@ -141,19 +126,19 @@ def _dpp_of_one(
                 break  # no residual has a logarithm above 0, and lower ranks need even more
             if compared[c] < 0:
                 continue
-            while compared[c] < directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
+            while compared[c] < n_directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
                 outside = residual[c] - dot(unit[items[c]], span[compared[c]]) ** 2
                 residual[c] = max(outside, floor)
                 compared[c] += 1
-            if compared[c] == directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
+            if compared[c] == n_directions and trade_off * 2 * (residual[c] - 1) > needed * (residual[c] + 1):
                 gain = trade_off * np.log(residual[c])
                 if gain > needed:
                     best, to_beat = c, (1 - trade_off) * relevance[c] + gain + tie
         positions[place] = best
         compared[best] = -1
         if residual[best] > floor and place < k - 1:
-            _write_direction(span, directions, unit[items[best]])
-            directions += 1
+            _write_direction(span, n_directions, unit[items[best]])
+            n_directions += 1
 
 
 @compiled_loosely
@@ -174,26 +159,14 @@ def _write_direction(span: Any, directions: int, vector: Any) -> None:
 
 @compiled
 def cover(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    chances: Any,
-    intents: Any,
-    trade_off: float,
-    kept: int,
-    tie: float,
+    first: int, last: int, pool: Any, positions: Any, topics: Any, intents: Any, trade_off: float, kept: int, tie: float
 ) -> None:
     """Choose for some users; ``intents`` has a row for each user, or one for all."""
+    items, relevance, lengths = pool
     uncovered = np.empty(intents.shape[1])
     for u in range(first, last):
         for subtopic in range(len(uncovered)):
             uncovered[subtopic] = intents[u % len(intents), subtopic]
-        topics = (indptr, indices, chances)
         _cover_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, uncovered, trade_off, kept, tie)
 
 
@@ -221,17 +194,9 @@ def _cover_of_one(
 
 
 @compiled
-def spread(
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    shown: Any,
-    order: Any,
-    trade_off: float,
-    kept: int,
-) -> None:
+def spread(pool: Any, positions: Any, shown: Any, order: Any, trade_off: float, kept: int) -> None:
     """Serve users one after another, in ``order``, and increase ``shown``."""
+    items, relevance, lengths = pool
     for u in range(len(items)):
         for place in range(min(kept, lengths[u])):
             positions[u, place] = place

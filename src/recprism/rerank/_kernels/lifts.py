@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled
-from recprism.rerank._kernels.optimal import _stand
+from recprism.rerank._kernels.optimal import _stand, _working_memory
 from recprism.rerank._kernels.worth import ACCURACY, DISTANCE, brought, count, taken_along, weigh
 
 
@@ -218,26 +218,7 @@ def _fill(near: Any, needs: Any, start: int, end: int, users: Any, scores: Any, 
 
 
 @compiled
-def margins(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    n_subtopics: int,
-    unit: Any,
-    known: Any,
-    shown: Any,
-    prices: Any,
-    discount: Any,
-    fading: Any,
-    intents: Any,
-    filling: Any,
-    out: Any,
-) -> None:
+def margins(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Measure how far each candidate is from leaving or entering the list that the rule made.
 
     Args:
@@ -247,25 +228,12 @@ def margins(
         relevance: Also below 0, for candidates that the rule did not look at.
         lengths: Candidates of each user, (n_users,).
         positions: The lists, (n_users, k), by rank.
-        indptr: Subtopics of the items.
-        indices: Subtopics of the items.
-        n_subtopics: Number of subtopics.
-        unit: Unit vectors.
-        known: Whether a vector is not zero.
-        shown: Not used: exposure has no price here.
-        prices: Of the rule.
-        discount: Discount of each place, (k,).
-        fading: Not used: the order has no price here.
-        intents: Weights of subtopics, (n_users, n_subtopics).
-        filling: How far n items fill a subtopic.
-        out: Receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
+        *terms: As in ``optimal`` up to ``filling``; exposure and the order have no price here. The last one, ``out``,
+            receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
     """
-    counts = np.zeros((2, n_subtopics), np.int64)
-    depth = items.shape[1] if prices[DISTANCE] > 0 else 0
-    near, like, compared = np.empty(items.shape[1]), np.empty((depth, depth)), np.empty(depth, np.bool_)
-    inside, barred = np.empty(items.shape[1], np.bool_), np.empty(items.shape[1], np.bool_)
-    steps, in_order = np.zeros((2, n_subtopics)), (np.ones((1, 1)), np.zeros(1), np.zeros(1), np.ones(1))
-    state = (inside, near, like, compared, counts, barred, steps, in_order)
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, out = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
+    compared = state[3]
     for u in range(first, last):
         n = lengths[u]
         compared[:] = False

@@ -33,26 +33,7 @@ CHAIN = 3  # exchanges tried in sequence if no single one helps
 
 
 @compiled
-def optimal(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    n_subtopics: int,
-    unit: Any,
-    known: Any,
-    shown: Any,
-    prices: Any,
-    discount: Any,
-    fading: Any,
-    intents: Any,
-    filling: Any,
-    tie: float,
-) -> None:
+def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Improve existing lists in place, for goals that do not look at the order inside a list.
 
     If users are independent, a greedy list is improved as well, and the better of the two is kept. From the most
@@ -65,22 +46,25 @@ def optimal(
         relevance: Their relevance, (n_users, n_candidates).
         lengths: Candidates of each user, (n_users,).
         positions: The lists, (n_users, k); changed in place.
-        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
-        indices: Subtopics of all items.
-        n_subtopics: Number of subtopics.
-        unit: Unit vectors whose distances count, (n_items, d).
-        known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
-        shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one thread
-            must serve all users.
-        prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
-            the match with a user's history, (8,). The seventh is the share of a subtopic that one item takes away from
-            later ones. The last is 1 if an item gains as much as its relevance, else 0.
-        discount: Discount of each place for accuracy, (k,).
-        fading: The same for alpha-DCG or ERR-IA, (k,).
-        intents: Weights of subtopics, (n_users, n_subtopics).
-        filling: How far n items fill a subtopic, (k + 2,).
-        tie: Gains up to this do not count.
+        *terms: In this order:
+
+            - indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
+            - indices: Subtopics of all items.
+            - n_subtopics: Number of subtopics.
+            - unit: Unit vectors whose distances count, (n_items, d).
+            - known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
+            - shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one
+              thread must serve all users.
+            - prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more
+              item, and the match with a user's history, (8,). The seventh is the share of a subtopic that one item
+              takes away from later ones. The last is 1 if an item gains as much as its relevance, else 0.
+            - discount: Discount of each place for accuracy, (k,).
+            - fading: The same for alpha-DCG or ERR-IA, (k,).
+            - intents: Weights of subtopics, (n_users, n_subtopics).
+            - filling: How far n items fill a subtopic, (k + 2,).
+            - tie: Gains up to this do not count.
     """
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
     compared = state[3]
     greedy = np.empty(positions.shape[1], np.int64)
@@ -100,26 +84,10 @@ def optimal(
 
 @compiled
 def optimal_in_order(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    n_subtopics: int,
-    unit: Any,
-    known: Any,
-    shown: Any,
-    prices: Any,
-    discount: Any,
-    fading: Any,
-    intents: Any,
-    filling: Any,
-    tie: float,
+    first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any
 ) -> None:
     """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
     compared = state[3]
     greedy = np.empty(positions.shape[1], np.int64)
@@ -144,27 +112,9 @@ def search_kernel(prices: Any) -> Any:
 
 
 @compiled
-def fill_greedily(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    n_subtopics: int,
-    unit: Any,
-    known: Any,
-    shown: Any,
-    prices: Any,
-    discount: Any,
-    fading: Any,
-    intents: Any,
-    filling: Any,
-    tie: float,
-) -> None:
+def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
     compared = state[3]
     for u in range(first, last):

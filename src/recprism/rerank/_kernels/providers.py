@@ -1,6 +1,7 @@
 """Kernel of P-MMF: users are served one after another, and all prices are updated after each.
 
-``pmmf`` explains the method; ``greedy`` says what the kernels expect of pools and constants.
+``pmmf`` explains the method; ``greedy`` says what the kernels expect of pools and constants. ``amounts`` are the
+places, the capacity and the rate of a ``Market``; ``settings`` are the trade-off, the momentum, ``ENOUGH`` and the tie.
 """
 
 from __future__ import annotations
@@ -13,22 +14,9 @@ from recprism._compile import compiled, compiled_loosely
 
 
 @compiled
-def provide(
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    provider: Any,
-    share: Any,
-    order: Any,
-    places: float,
-    capacity: float,
-    rate: float,
-    trade_off: float,
-    momentum: float,
-    enough: float,
-    tie: float,
-) -> None:
+def provide(pool: Any, positions: Any, provider: Any, share: Any, order: Any, amounts: Any, settings: Any) -> None:
+    (items, relevance, lengths), (places, capacity, rate) = pool, amounts
+    trade_off, momentum, enough, tie = settings
     weighted, direction = np.zeros(len(share)), np.zeros(len(share))
     left = capacity * places * share
     speed = rate / share
@@ -78,7 +66,16 @@ def _move(weighted: Any, direction: Any, speed: Any) -> float:
 
 @compiled_loosely
 def _allow(weighted: Any, below: float, enough: float) -> None:
-    """Project as ``pmmf._allowed`` does, in place."""
+    """Project ``weighted`` in place onto the vectors whose negative values add up to at least -1.
+
+    All negative values are raised by the same amount, to at most 0. Newton's method finds the amount: the sum is convex
+    in it, so steps from below never overshoot, and each step but the last removes providers from the sum.
+
+    Args:
+        weighted: Prices times shares, (n_providers,).
+        below: Sum of its negative values.
+        enough: A smaller excess needs no correction.
+    """
     raised, count = 0.0, 0
     while -below - 1.0 > enough:
         if count == 0:

@@ -1,6 +1,7 @@
 """Kernels of re-rankers that compare the subtopics of a list with those of the user.
 
-``greedy`` says what the kernels expect of pools and constants.
+``greedy`` says what the kernels expect of pools and constants. ``settings`` are the trade-off, a number of the method
+and the tie.
 """
 
 from __future__ import annotations
@@ -13,34 +14,17 @@ from recprism._compile import compiled
 
 
 @compiled
-def pm2(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    chances: Any,
-    shares: Any,
-    votes: Any,
-    trade_off: float,
-    focus: float,
-    tie: float,
-) -> None:
+def pm2(first: int, last: int, pool: Any, positions: Any, topics: Any, votes: Any, settings: Any) -> None:
     """Choose for some users; ``votes`` has a row for each user, or one for all."""
-    topics = (indptr, indices, chances, shares)
+    items, relevance, lengths = pool
     for u in range(first, last):
         own = votes[u % len(votes)]
-        _pm2_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, own, trade_off, focus, tie)
+        _pm2_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, own, settings)
 
 
 @compiled
-def _pm2_of_one(
-    items: Any, relevance: Any, positions: Any, topics: Any, votes: Any, trade_off: float, focus: float, tie: float
-) -> None:
-    indptr, indices, chances, shares = topics
+def _pm2_of_one(items: Any, relevance: Any, positions: Any, topics: Any, votes: Any, settings: Any) -> None:
+    (indptr, indices, chances, shares), (trade_off, focus, tie) = topics, settings
     n = len(items)
     taken = np.zeros(n, np.bool_)
     seats, weights = np.zeros(len(votes)), np.empty(len(votes))
@@ -85,30 +69,14 @@ def _write_weights(votes: Any, seats: Any, weights: Any, focus: float, tie: floa
 
 
 @compiled
-def calibrated(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    indptr: Any,
-    indices: Any,
-    shares: Any,
-    wanted: Any,
-    trade_off: float,
-    alpha: float,
-    tie: float,
-) -> None:
-    topics = (indptr, indices, shares)
+def calibrated(first: int, last: int, pool: Any, positions: Any, topics: Any, wanted: Any, settings: Any) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _calibrated_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, wanted[u], trade_off, alpha, tie)
+        _calibrated_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, wanted[u], settings)
 
 
 @compiled
-def _calibrated_of_one(
-    items: Any, relevance: Any, positions: Any, topics: Any, wanted: Any, trade_off: float, alpha: float, tie: float
-) -> None:
+def _calibrated_of_one(items: Any, relevance: Any, positions: Any, topics: Any, wanted: Any, settings: Any) -> None:
     """Choose for one user.
 
     The fit of a list is the sum over subtopics of wanted * log(mixed), which differs from -KL by a constant. One more
@@ -116,7 +84,7 @@ def _calibrated_of_one(
     candidate then changes the logarithms of its own subtopics. The gain from that never rises as more items are chosen,
     so earlier gains are bounds, as in ``greedy``.
     """
-    indptr, indices, shares = topics
+    (indptr, indices, shares), (trade_off, alpha, tie) = topics, settings
     n = len(items)
     value = np.full(n, np.inf)  # as last computed; -inf for chosen candidates
     amount, logs = np.zeros(len(wanted)), np.zeros(len(wanted))

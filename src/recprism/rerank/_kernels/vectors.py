@@ -2,6 +2,7 @@
 
 Earlier values are no bounds here, so each candidate is compared with each chosen item once: when that item is chosen,
 or, in a sliding window, when it first matters. ``greedy`` says what the kernels expect of pools and constants.
+``settings`` are the trade-off, the length of the window, the floor of a residual and the tie.
 """
 
 from __future__ import annotations
@@ -15,26 +16,15 @@ from recprism.rerank._kernels.greedy import dot
 
 
 @compiled
-def msd(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    tie: float,
-) -> None:
+def msd(first: int, last: int, pool: Any, positions: Any, directions: Any, trade_off: float, tie: float) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _msd_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, tie)
+        _msd_of_one(items[u, : lengths[u]], relevance[u], positions[u], directions, trade_off, tie)
 
 
 @compiled
-def _msd_of_one(
-    items: Any, relevance: Any, positions: Any, unit: Any, known: Any, trade_off: float, tie: float
-) -> None:
+def _msd_of_one(items: Any, relevance: Any, positions: Any, directions: Any, trade_off: float, tie: float) -> None:
+    unit, known = directions
     n, k = len(items), min(len(positions), len(items))
     distances = np.zeros(n)  # summed over the chosen items; NaN for chosen candidates
     for place in range(k):
@@ -52,36 +42,15 @@ def _msd_of_one(
 
 
 @compiled
-def ssd(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    earlier: int,
-    floor: float,
-    tie: float,
-) -> None:
+def ssd(first: int, last: int, pool: Any, positions: Any, directions: Any, settings: Any) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _ssd_of_one(items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, earlier, floor, tie)
+        _ssd_of_one(items[u, : lengths[u]], relevance[u], positions[u], directions, settings)
 
 
 @compiled
-def _ssd_of_one(
-    items: Any,
-    relevance: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    earlier: int,
-    floor: float,
-    tie: float,
-) -> None:
+def _ssd_of_one(items: Any, relevance: Any, positions: Any, directions: Any, settings: Any) -> None:
+    (unit, known), (trade_off, earlier, floor, tie) = directions, settings
     n, k = len(items), min(len(positions), len(items))
     span = np.zeros((earlier, unit.shape[1]))  # orthonormal rows; zero where a choice added no direction
     along = np.zeros((earlier, n))  # squared coordinates of candidates in ``span``
@@ -131,39 +100,16 @@ def _write_direction(span: Any, slot: int, vector: Any, is_new: bool) -> None:
 
 
 @compiled
-def sliding_dpp(
-    first: int,
-    last: int,
-    items: Any,
-    relevance: Any,
-    lengths: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    earlier: int,
-    floor: float,
-    tie: float,
-) -> None:
+def sliding_dpp(first: int, last: int, pool: Any, positions: Any, directions: Any, settings: Any) -> None:
+    items, relevance, lengths = pool
     for u in range(first, last):
-        _sliding_dpp_of_one(
-            items[u, : lengths[u]], relevance[u], positions[u], unit, known, trade_off, earlier, floor, tie
-        )
+        _sliding_dpp_of_one(items[u, : lengths[u]], relevance[u], positions[u], directions, settings)
 
 
 @compiled
-def _sliding_dpp_of_one(
-    items: Any,
-    relevance: Any,
-    positions: Any,
-    unit: Any,
-    known: Any,
-    trade_off: float,
-    earlier: int,
-    floor: float,
-    tie: float,
-) -> None:
+def _sliding_dpp_of_one(items: Any, relevance: Any, positions: Any, directions: Any, settings: Any) -> None:
     """Choose for one user; the bound log(x) <= 2 (x - 1) / (x + 1) for x <= 1 avoids most logarithms."""
+    (unit, known), (trade_off, earlier, floor, tie) = directions, settings
     n, k = len(items), min(len(positions), len(items))
     cosines = np.empty((n, k))  # to the item at each place, for places below ``compared`` and inside the window
     compared = np.zeros(n, np.int64)  # -1 for chosen candidates

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from recprism.ranking._threads import share_work
 from recprism.rerank._kernels.flows import calibrated_flow
 from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
-
-USERS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +26,6 @@ class CalibratedFlow(Reranker):
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        wanted = features.intents(pool.n_users).cpu().numpy()
-        rows, here = features.topics.rows, pool.to("cpu")
-        places = torch.from_numpy(np.full((pool.n_users, k), -1, np.int64))
-        arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
-        terms = rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), wanted, float(self.trade_off), TIE
-        share_work(lambda first, last: calibrated_flow(first, last, *arrays, *terms), pool.n_users, USERS_AT_ONCE)
-        return places.to(pool.device)
+        wanted = features.intents(pool.n_users)
+        rows = features.topics.rows
+        return pool.choose(calibrated_flow, k, (rows.indptr, rows.indices), wanted, float(self.trade_off), TIE)

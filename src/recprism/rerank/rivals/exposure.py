@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from recprism.data._checks import LARGEST_SEED, Rule, Whole, random_generator
-from recprism.rerank._choices import compiled_for
+from recprism.rerank._kernels import greedy
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
@@ -41,17 +41,21 @@ class ExposureAware(Reranker):
 
 
 def spread(pool: Pool, features: Features, k: int, *, trade_off: float, seed: int | None, kept: int = 0) -> Tensor:
-    """Return positions, (n_users, k); see ``plain_spread``.
+    """Choose positions, one user after another.
 
-    Serving one user after another does not suit a GPU, so the candidates are moved to the CPU.
+    Args:
+        pool: Ranked candidates.
+        features: How often items were shown before.
+        k: Length of the lists.
+        trade_off: From 0 (relevance) to 1 (exposure).
+        seed: Of the order in which users are served.
+        kept: How many of the best ranks all users keep. These count as shown before the first user is served.
+
+    Returns:
+        Positions, (n_users, k).
     """
-    order = order_of_service(pool.n_users, seed)
-    shown = features.shown_before(pool.n_items).cpu()
-    here = pool.to("cpu")
-    compiled = compiled_for(here.device)
-    by = plain_spread if compiled is None else compiled.spread
-    positions: Tensor = by(here, shown, order, k, trade_off=trade_off, kept=kept)
-    return positions.to(pool.device)
+    order, shown = order_of_service(pool.n_users, seed), features.shown_before(pool.n_items)
+    return pool.choose_in_turn(greedy.spread, k, shown, order, trade_off, kept)
 
 
 def order_of_service(n_users: int, seed: int | None) -> Tensor:
@@ -59,31 +63,3 @@ def order_of_service(n_users: int, seed: int | None) -> Tensor:
     if seed is None:
         return torch.arange(n_users)
     return torch.from_numpy(random_generator(seed).permutation(n_users))
-
-
-def plain_spread(pool: Pool, shown: Tensor, order: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
-    """Choose positions in torch.
-
-    Args:
-        pool: Ranked candidates.
-        shown: Times shown so far, (n_items,) float64; increased in place.
-        order: Users in the order of service, (n_users,).
-        k: Length of the lists.
-        trade_off: From 0 (relevance) to 1 (exposure).
-        kept: How many of the best ranks all users keep. These count as shown before the first user is served.
-
-    Returns:
-        Positions, (n_users, k).
-    """
-    places = torch.arange(k)
-    positions = torch.where(places < pool.lengths[:, None], places, -1)
-    shown += torch.bincount(pool.items[:, :kept].flatten() + 1, minlength=len(shown) + 1)[1:]
-    for user in order.tolist():
-        length = int(pool.lengths[user])
-        if length > kept:
-            items = pool.items[user, kept:length]
-            value = (1 - trade_off) * pool.relevance[user, kept:length] + trade_off / (1 + shown[items])
-            best = value.sort(descending=True, stable=True).indices[: k - kept]
-            positions[user, kept : kept + len(best)] = kept + best
-            shown[items[best]] += 1
-    return positions

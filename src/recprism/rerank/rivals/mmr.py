@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._kernels import greedy
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import SimilarityReranker
-from recprism.rerank.features import Directions, Features
+from recprism.rerank.features import Features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,25 +27,5 @@ class MMR(SimilarityReranker):
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        compiled = compiled_for(pool.device)
-        mmr = plain_mmr if compiled is None else compiled.mmr
-        positions: Tensor = mmr(pool, self.directions(features), k, float(self.trade_off))
-        return positions
-
-
-def plain_mmr(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    """Return positions, (n_users, k), computed in torch; each step computes similarities to the latest item only."""
-    blocks = pool.blocks(directions.unit.shape[1])
-    return torch.cat([_mmr_of_some(some, directions, k, trade_off) for _, some in blocks])
-
-
-def _mmr_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    unit = directions.unit[some.known_items]
-    choices = Choices(some.real, k)
-    last = choices.choose(some.relevance)
-    nearest = (~directions.known[some.known_items]).to(unit.dtype)
-    for _ in range(1, k):
-        similarity = torch.bmm(unit, rows_at(unit, last).transpose(1, 2))[:, :, 0]
-        nearest = torch.maximum(nearest, similarity)
-        last = choices.choose((1 - trade_off) * some.relevance - trade_off * nearest)
-    return choices.positions
+        directions = self.directions(features)
+        return pool.choose(greedy.mmr, k, (directions.unit, directions.known), float(self.trade_off), TIE)

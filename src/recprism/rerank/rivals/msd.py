@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._kernels import vectors
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import SimilarityReranker
-from recprism.rerank.features import Directions, Features
+from recprism.rerank.features import Features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,25 +26,5 @@ class MSD(SimilarityReranker):
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        compiled = compiled_for(pool.device)
-        msd = plain_msd if compiled is None else compiled.msd
-        positions: Tensor = msd(pool, self.directions(features), k, float(self.trade_off))
-        return positions
-
-
-def plain_msd(pool: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    """Return positions, (n_users, k), computed in torch; each step computes distances to the latest item only."""
-    blocks = pool.blocks(directions.unit.shape[1])
-    return torch.cat([_msd_of_some(some, directions, k, trade_off) for _, some in blocks])
-
-
-def _msd_of_some(some: Pool, directions: Directions, k: int, trade_off: float) -> Tensor:
-    unit = directions.unit[some.known_items]
-    known = directions.known[some.known_items].to(unit.dtype)
-    distances = torch.zeros_like(some.relevance)  # summed over the chosen items
-    choices = Choices(some.real, k)
-    for _ in range(k):
-        last = choices.choose((1 - trade_off) * some.relevance + trade_off * distances)
-        similarity = torch.bmm(unit, rows_at(unit, last).transpose(1, 2))[:, :, 0]
-        distances = distances + known * known.gather(1, last) - similarity
-    return choices.positions
+        directions = self.directions(features)
+        return pool.choose(vectors.msd, k, (directions.unit, directions.known), float(self.trade_off), TIE)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from recprism.data._checks import POSITIVE, WEIGHT, Rule
-from recprism.rerank._choices import compiled_for
+from recprism.rerank._kernels import providers
 from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
@@ -70,14 +70,12 @@ class PMMF(Reranker):
     }
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        """Choose on the CPU, because serving one user after another does not suit a GPU."""
-        here = pool.to("cpu")
-        market = Market.of(here, features.providers_of(pool.n_items).cpu(), k, float(self.step), self.capacity)
-        compiled = compiled_for(here.device)
-        by = plain_provide if compiled is None else compiled.provide
-        terms = {"trade_off": float(self.trade_off), "momentum": float(self.momentum)}
-        positions: Tensor = by(here, market, order_of_service(pool.n_users, self.seed), k, **terms)
-        return positions.to(pool.device)
+        provider = features.providers_of(pool.n_items).cpu()
+        market = Market.of(pool.to("cpu"), provider, k, float(self.step), self.capacity)
+        order = order_of_service(pool.n_users, self.seed)
+        amounts = (market.places, market.capacity, market.rate)
+        settings = (float(self.trade_off), float(self.momentum), ENOUGH, TIE)
+        return pool.choose_in_turn(providers.provide, k, market.provider, market.share, order, amounts, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,49 +109,3 @@ class Market:
         # A shown item is 1 / k of a user's list, so it moves a price by rate / (k * share ** 2).
         rate = step * k / n_providers**2 / math.sqrt(max(1.0, places / n_providers))
         return cls(number[provider], share, places, float(n_providers if capacity is None else capacity), rate)
-
-
-def plain_provide(pool: Pool, market: Market, order: Tensor, k: int, *, trade_off: float, momentum: float) -> Tensor:
-    """Return positions, (n_users, k), computed in torch; ``order`` is the order in which users are served."""
-    positions = torch.full((pool.n_users, k), -1)
-    weighted = torch.zeros_like(market.share)  # prices times shares, which the allowance limits
-    direction = torch.zeros_like(market.share)
-    left = market.capacity * market.places * market.share  # places a provider can still get
-    for user in order.tolist():
-        length = int(pool.lengths[user])
-        if length == 0:
-            continue
-        provider = market.provider[pool.items[user, :length]]
-        price = weighted[provider] / market.share[provider]
-        best = _best((1 - trade_off) * pool.relevance[user, :length] - trade_off * price, k)
-        positions[user, : len(best)] = best
-        got = torch.bincount(provider[best], minlength=len(left)).to(left.dtype)
-        left = left - got
-        slope = left / market.places - got / len(best)
-        direction = momentum * direction + (1 - momentum) * slope
-        weighted = _allowed(weighted - market.rate * direction / market.share)
-    return positions
-
-
-def _best(values: Tensor, k: int) -> Tensor:
-    """Return the positions of the k largest values; of equal ones the first."""
-    values, chosen = values.clone(), []
-    for _ in range(min(k, len(values))):
-        chosen.append(int((values >= values.max() - TIE).to(torch.int8).argmax()))
-        values[chosen[-1]] = -torch.inf
-    return torch.tensor(chosen, dtype=torch.int64)
-
-
-def _allowed(weighted: Tensor) -> Tensor:
-    """Project ``weighted`` onto the vectors whose negative values add up to at least -1.
-
-    All negative values are raised by the same amount, to at most 0. Newton's method finds the amount: the sum is convex
-    in it, so steps from below never overshoot, and each step but the last removes providers from the sum.
-    """
-    raised = 0.0
-    while True:
-        below = (weighted + raised).clamp(max=0)
-        over, count = -float(below.sum()) - 1.0, int((below < 0).sum())
-        if over <= ENOUGH:
-            return torch.where(weighted < 0, below, weighted)
-        raised += over / count

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from recprism.data._checks import OneOf, Rule
-from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._kernels import vectors
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import WindowedReranker
 from recprism.rerank.features import Directions, Features
@@ -40,42 +41,13 @@ class SSD(WindowedReranker):
     rules: ClassVar[Mapping[str, Rule]] = {**WindowedReranker.rules, "bias": OneOf((True, False))}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
-        compiled = compiled_for(pool.device)
-        ssd = plain_ssd if compiled is None else compiled.ssd
         directions = self.directions(features)
         directions = _with_bias(directions) if self.bias else directions
-        positions: Tensor = ssd(pool, directions, k, trade_off=float(self.trade_off), earlier=self.earlier(k))
-        return positions
+        settings = (float(self.trade_off), self.earlier(k), FLOOR, TIE)
+        return pool.choose(vectors.ssd, k, (directions.unit, directions.known), settings)
 
 
 def _with_bias(directions: Directions) -> Directions:
     """Append the coordinate; an all-zero vector stays zero."""
     longer = torch.cat([directions.unit, directions.known[:, None].to(directions.unit.dtype)], dim=1)
     return Directions(longer * 0.5**0.5, directions.known)
-
-
-def plain_ssd(pool: Pool, directions: Directions, k: int, *, trade_off: float, earlier: int) -> Tensor:
-    """Return positions, (n_users, k), computed in torch; ``earlier`` is how many of the latest items count."""
-    blocks = pool.blocks(directions.unit.shape[1])
-    return torch.cat([_ssd_of_some(some, directions, k, trade_off, earlier) for _, some in blocks])
-
-
-def _ssd_of_some(some: Pool, directions: Directions, k: int, trade_off: float, earlier: int) -> Tensor:
-    unit = directions.unit[some.known_items]
-    outside = directions.known[some.known_items].to(unit.dtype)  # squared length outside the window
-    span = unit.new_zeros(len(unit), earlier, unit.shape[2])  # orthonormal rows; zero where a choice added no direction
-    along = unit.new_zeros(len(unit), earlier, unit.shape[1])  # squared coordinates of candidates in ``span``
-    choices = Choices(some.real, k)
-    for place in range(k):
-        length = torch.where(outside > FLOOR, outside, 0.0).sqrt()
-        last = choices.choose((1 - trade_off) * some.relevance + trade_off * length)
-        if earlier:
-            chosen = rows_at(unit, last)
-            rest = chosen - torch.bmm(torch.bmm(chosen, span.transpose(1, 2)), span)
-            new = outside.gather(1, last)[:, :, None] > FLOOR
-            direction = torch.where(new, torch.nn.functional.normalize(rest, dim=2), 0.0)
-            square = torch.bmm(unit, direction.transpose(1, 2))[:, :, 0] ** 2
-            slot = place % earlier  # the slot of the direction that leaves the window
-            outside = outside + along[:, slot] - square
-            span[:, slot], along[:, slot] = direction[:, 0], square
-    return choices.positions

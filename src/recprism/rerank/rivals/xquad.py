@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from recprism.data._checks import OneOf, Rule
-from recprism.rerank._choices import Choices, compiled_for, rows_at
+from recprism.rerank._kernels import greedy
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
@@ -41,15 +41,7 @@ class XQuAD(Reranker):
 
 
 def cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int = 0) -> Tensor:
-    """Return positions, (n_users, k); see ``plain_cover``."""
-    compiled = compiled_for(pool.device)
-    by = plain_cover if compiled is None else compiled.cover
-    positions: Tensor = by(pool, features, intents, k, trade_off=trade_off, kept=kept)
-    return positions
-
-
-def plain_cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
-    """Choose positions in torch.
+    """Choose positions.
 
     Args:
         pool: Ranked candidates.
@@ -62,20 +54,5 @@ def plain_cover(pool: Pool, features: Features, intents: Tensor, k: int, *, trad
     Returns:
         Positions, (n_users, k).
     """
-    parts = []
-    for users, some in pool.blocks(features.topics.n_cols):
-        own = intents if len(intents) == 1 else intents[users]
-        parts.append(_cover_of_some(some, features.chance_matrix, own, k, trade_off=trade_off, kept=kept))
-    return torch.cat(parts)
-
-
-def _cover_of_some(some: Pool, chances: Tensor, intents: Tensor, k: int, *, trade_off: float, kept: int) -> Tensor:
-    chances = chances[some.known_items]
-    uncovered = intents[:, :, None].expand(some.n_users, -1, 1)
-    choices = Choices(some.real, k)
-    for place in range(k):
-        weight = 0.0 if place < kept else trade_off
-        gain = torch.bmm(chances, uncovered)[:, :, 0]
-        last = choices.choose((1 - weight) * some.relevance + weight * gain)
-        uncovered = uncovered * (1 - rows_at(chances, last).transpose(1, 2))
-    return choices.positions
+    rows = features.topics.rows
+    return pool.choose(greedy.cover, k, (rows.indptr, rows.indices, features.chances), intents, trade_off, kept, TIE)

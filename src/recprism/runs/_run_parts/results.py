@@ -91,16 +91,13 @@ class RunResults(RunData, RunLists):
         else:
             write_config(self.file(ASKED), asked, only={"diversify"})
 
-    def scenario(
-        self, part: Part = "test", *, constraints: ConstraintsConfig | None = None, stored: bool = True
-    ) -> Scenario:
+    def scenario(self, part: Part = "test", *, constraints: ConstraintsConfig | None = None) -> Scenario:
         """Return the judged context of the trained model, from which audits, searches and lists start.
 
         Args:
             part: The part that judges.
             constraints: What the lists must keep, for a new result; by default those of this result, and its history
                 window.
-            stored: Whether lists of paths are read from the run and kept in it.
         """
         base, within = self.base(), None if self.config.diversify is None else self.config.diversify.within
         return Scenario(
@@ -108,7 +105,7 @@ class RunResults(RunData, RunLists):
             self.split(),
             self.subtopics(),
             part,
-            store=RunPaths(self) if stored else None,
+            store=RunPaths(self),
             constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
             history_window=within.history_window if constraints is None and within is not None else None,
         )

@@ -50,7 +50,6 @@ def fold_in(
     Raises:
         InputError: The number of items differs, or a setting is out of range.
 
-    Stability: provisional.
     """
     taken = Incidence.coerce(interactions)
     if taken.n_cols != factors.n_items:

@@ -54,7 +54,6 @@ class FeatureModel(NamedSettings):
         negatives: Items drawn for each positive.
         popularity: The bias starts at this times log(1 + number of training users) of the item.
 
-    Stability: provisional.
     """
 
     completion: float | None = 1.0
