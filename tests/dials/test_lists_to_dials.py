@@ -199,7 +199,6 @@ def require_proofs(base: Factors, dials: Dials, exclude: Incidence) -> int:
         size = pairs.weight.sum()
         assert (pairs.weight @ difference / size).max() <= 1e-7
         assert pairs.weight @ needed / size > 1e-9
-        assert dials.proof_sentence(int(user)).endswith("too low.")
     return len(infeasible)
 
 
@@ -235,9 +234,6 @@ class TestKnownAnswers:
         dials = lists_to_dials(base, [[0, 2]], concepts)
         assert not dials.feasible[0] and dials.same_concept_pairs == 1 and dials.lists_held == 0
         assert (dials.proof.above.tolist(), dials.proof.below.tolist()) == ([2], [1])
-        assert dials.proof_sentence(0) == (
-            "Item 2 must beat item 1; both have the same concepts, and the base score is too low."
-        )
         assert "For 1 user no weights" in dials.sentence()
 
     def test_an_unchanged_list_needs_no_weight(self) -> None:

@@ -69,7 +69,7 @@ def test_a_small_case_with_a_known_answer() -> None:
     assert change_of(compiled)[0] == pytest.approx([-0.525, 0.525])
     assert (compiled.support.above.tolist(), compiled.support.below.tolist()) == ([1], [0])
     assert compiled.support.weight[0] == pytest.approx(0.525)
-    assert compiled.support_items.tolist() == [0, 1]
+    assert compiled.support.items.tolist() == [0, 1]
     assert compiled.given.tolist() == [[1]]
     assert compiled.size == pytest.approx(0.525 * 2**0.5)
     assert compiled.sizes.tolist() == [pytest.approx(compiled.size)]

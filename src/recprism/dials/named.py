@@ -165,22 +165,6 @@ class Dials(Displayed):
         whole = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
         return f"{text} The vectors of {_counted(len(self.rest.users))} change, too; then {whole}."
 
-    def proof_sentence(self, user: int) -> str:
-        """Say in words why no weights meet all constraints of a user, given by number."""
-        pairs = self.proof.of_user(user)
-        if not len(pairs):
-            return "Weights meet all constraints of this user."
-        values = self.concepts.values
-        if len(pairs) == 1 and (values[pairs.above[0]] == values[pairs.below[0]]).all():
-            return (
-                f"Item {pairs.above[0]} must beat item {pairs.below[0]}; both have the same concepts, "
-                "and the base score is too low."
-            )
-        return (
-            f"Items {_listed(pairs.above)} must beat items {_listed(pairs.below)}; together they have no concept more, "
-            "and their base scores are too low."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain values."""
         return {
@@ -344,7 +328,3 @@ def _among(lists: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bo
 
 def _counted(users: int) -> str:
     return f"{users} {'user' if users == 1 else 'users'}"
-
-
-def _listed(items: NDArray[np.int64]) -> str:
-    return ", ".join(str(item) for item in np.unique(items))

@@ -85,11 +85,6 @@ class CompiledVectors:
     size: float
     mean_change: float
 
-    @property
-    def support_items(self) -> NDArray[np.int64]:
-        """The items in active constraints, in ascending order."""
-        return self.support.items
-
     def applied_to(self, base: Factors) -> Factors:
         """Return the base model with the changed vectors."""
         return self.perturbation.applied_to(base)
