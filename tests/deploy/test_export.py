@@ -275,7 +275,7 @@ def test_an_export_that_fails_leaves_nothing_behind(base: Run, tmp_path: Path, m
 
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "faiss", None)
-        with pytest.raises(MissingDependencyError, match=r"needs faiss, .*recprism\[export\]"):
+        with pytest.raises(MissingDependencyError, match=r"needs faiss, .*recprism\[ann\]"):
             written(base, tmp_path / "out", to="faiss")
     assert list(tmp_path.iterdir()) == []
     assert written(base, tmp_path / "out", to="faiss").format == "faiss"
