@@ -130,7 +130,7 @@ class BudgetConfig(_Strict):
     """The test behind the certificate; "t" is approximate."""
     certify_on: Literal["test", "validation"] | None = None
     """The part whose labels certify; by default validation, if the split has such labels."""
-    history_window: Annotated[int, Field(ge=1)] | None = None
+    history_window: int | None = Field(default=None, ge=1)
     """How many of a user's latest interactions count as history; None counts all of them."""
     constraints: ConstraintsConfig = ConstraintsConfig()
 
