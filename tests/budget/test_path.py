@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
+from recprism.budget.certifying import certify_together
 from recprism.budget.path import check_goal, lists_at, rule_at, steps_towards, walk
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
@@ -165,8 +166,6 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
     assert reach.certified is not None
     assert reach.measured is not None
     assert reach.certified.trade_off <= reach.measured.trade_off
-    plain = found.to_dict()
-    assert len(plain["fronts"]["subtopic_coverage"]["points"]) == len(steps_towards("subtopic_coverage"))
     assert any("certified" in words for words in found.sentences())
 
 
@@ -201,9 +200,43 @@ def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
 @pytest.mark.parametrize("goal", ["subtopic_coverage", costly("catalogue_coverage")])
 def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
     steps: list[tuple[str, int, int]] = []
-    cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))
-    total = 2 * len(steps_towards(goal))  # judged on the test part, certified on the validation part
-    assert sorted(steps) == [("walking the paths", done, total) for done in range(total + 1)]
+    found = cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))
+    tested = max(len(it.certificate.points) for it in found.stops[goal] if it.certificate is not None)
+    shown, most = len(found.paths[goal].points), len(steps_towards(goal))
+    wanted = [("certifying, at most", done, most) for done in range(tested + 1)]
+    assert sorted(steps) == [*wanted, *(("measuring the paths", done, shown) for done in range(shown + 1))]
+
+
+@pytest.mark.parametrize(
+    ("goals", "budgets"),
+    [
+        (("subtopic_coverage",), {0.05: 1.0}),
+        (("subtopic_coverage", "ilad_subtopics"), {0.02: 1.0, 0.2: 3.0}),
+        (("subtopic_coverage", "catalogue_coverage"), {0.0001: 1.0, 0.5: 1.0}),
+        (("subtopic_coverage",), {0.0001: 1.0}),
+    ],
+)
+def test_an_audit_answers_as_whole_paths_do(
+    scenario: Scenario, goals: tuple[str, ...], budgets: dict[float, float]
+) -> None:
+    """It ends each path where every budget refuses; the answers are those of paths that were walked to their end."""
+    found = cost_of_diversity(scenario, goals, budgets)
+    asked = [(goal, budget) for goal in goals for budget in budgets]
+    whole = {goal: walk(scenario.on("validation"), goal, ("ndcg@10",)) for goal in goals}
+    questions = [whole[goal].question({"ndcg@10": budget}, budgets[budget]) for goal, budget in asked]
+    for (goal, budget), wanted in zip(asked, certify_together(questions, part="validation"), strict=True):
+        stop = next(it for it in found.stops[goal] if it.budget == budget)
+        assert stop.certificate is not None
+        tested = len(stop.certificate.points)
+        assert stop.certificate.last == wanted.last
+        assert [it.checks for it in stop.certificate.points] == [it.checks for it in wanted.points[:tested]]
+        if wanted.last is None:
+            assert stop.certified is None
+            assert len(found.paths[goal].points) == len(steps_towards(goal)), "all points, to show what is measured"
+        else:
+            assert stop.certified is not None
+            assert stop.certified.trade_off == steps_towards(goal)[wanted.last]
+            np.testing.assert_array_equal(stop.certified.lists, lists_at(scenario, goal, stop.certified.trade_off))
 
 
 def test_a_search_within_a_budget_reports_every_point(scenario: Scenario) -> None:

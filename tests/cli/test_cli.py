@@ -372,7 +372,7 @@ def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> 
     outcome = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
     assert outcome.code == 0, outcome.err
     front = outcome.json["fronts"]["subtopic_coverage"]
-    assert len(front["points"]) == 32
+    assert 8 <= len(front["points"]) <= 32
     assert [row["budget"] for row in front["budgets"]] == [0.01, 0.05]
     assert outcome.json["payers"] is not None
     assert files() == before, "an audit changes nothing"

@@ -183,7 +183,7 @@ def on_a_terminal(words: list[str], folder: Path, python: tuple[str, ...] = ("-m
 
 @pytest.mark.parametrize(
     ("line", "doing"),
-    [("audit run --goal subtopic_coverage", "walking the paths"), ("diversify run --budget 10%", "walking the path")],
+    [("audit run --goal subtopic_coverage", "measuring the paths"), ("diversify run --budget 10%", "walking the path")],
 )
 def test_a_terminal_shows_a_bar_with_the_time_left(line: str, doing: str, runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "base", tmp_path / "run")

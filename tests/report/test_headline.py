@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from recprism.budget.audit import cost_of_diversity, cost_of_one_budget
 from recprism.explain.explained import ExplanationInShort
 from recprism.report import gather, render
 from recprism.report.content import Change, Content, FrontPoint
@@ -168,22 +167,6 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
     told = gather(Run.open(path, "again"), draws=0).headline
     (gain,) = told.of("gain")
     assert gain.figure == rows["subtopic_coverage@10"]
-
-
-@pytest.mark.parametrize("budget", [0.3, 0.0001])
-def test_one_budget_is_answered_alike_with_fewer_lists(trained: Path, budget: float) -> None:
-    scenario = Run.open(trained).scenario()
-    whole = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,), show=budget)
-    quick = cost_of_one_budget(scenario, "subtopic_coverage", budget)
-    (one,), (other,) = whole.stops["subtopic_coverage"], quick.stops["subtopic_coverage"]
-    assert whole.sentences() == quick.sentences()
-    assert one.certificate is not None
-    assert other.certificate is not None
-    assert one.certificate.last == other.certificate.last
-    assert whole.to_dict()["payers"] == quick.to_dict()["payers"]
-    assert whole.to_dict()["exposure"] == quick.to_dict()["exposure"]
-    if other.certified is not None:
-        assert len(quick.paths["subtopic_coverage"].points) <= 9
 
 
 @pytest.mark.slow

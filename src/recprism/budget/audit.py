@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,14 +10,12 @@ from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import Certificate
-from recprism.budget.certifying import certify_together, certify_until_refused
-from recprism.budget.evidence import possible_losses
+from recprism.budget.certifying import certify_together, is_refused
 from recprism.budget.path import (
     Path,
     PathPoint,
     check_goal,
     deciding_part,
-    lists_at,
     needs_vectors,
     require_certifiable,
     require_labels,
@@ -195,8 +193,9 @@ def cost_of_diversity(
 ) -> Audit:
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
 
-    Figures are those of the scenario's part. The certifying part tests its own lists, as in
-    :func:`recprism.budget.within_budget`, so that an audit and a later result agree.
+    The certifying part tests its own lists, as in :func:`recprism.budget.within_budget`, so that an audit and a later
+    result agree. It walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth
+    point and of the certified ones; of all points if a budget certifies none.
 
     Args:
         scenario: What is served.
@@ -210,7 +209,7 @@ def cost_of_diversity(
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
-        on_step: Receives the number of points that are done on all paths, and how many there are.
+        on_step: Receives the number of points that are done on all paths, and how many there are at most.
 
     Raises:
         InputError: If a goal is unknown or needs categories that the items do not have, or a share is out of range.
@@ -232,23 +231,16 @@ def cost_of_diversity(
     confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
     has_labels = len(scenario.split.part(scenario.part)) > 0
     labelled = (COST, *GUARDS, *guards) if has_labels else ()
-    part = certify_on or deciding_part(scenario.split, scenario.part)
-    decides_itself = not has_labels or part == scenario.part
-    points = sum(len(steps_towards(goal)) for goal in goals)
-    step = count_steps(on_step, "walking the paths", points if decides_itself else 2 * points)
     with executor or LocalExecutor() as workers:
-        paths = {goal: _walked(scenario, goal, labelled, workers, step) for goal in goals}
-        deciding = paths
-        if not decides_itself:
-            earlier = scenario.on(part)
-            deciding = {goal: walk(earlier, goal, labelled, executor=workers, on_point=step) for goal in goals}
-    with phase("certifying", __name__):
-        asked = [(goal, budget) for goal in goals for budget in allowed] if has_labels else []
-        certificates = _certified(deciding, asked, weights, guards, confidence, method)
-        stops = {
-            goal: tuple(_stop(paths[goal], budgets, it) for of, budgets, it in certificates if of == goal)
-            for goal in goals
-        }
+        answers: list[Answer] = []
+        if has_labels:
+            asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in goals for budget in allowed]
+            judge = scenario.on(certify_on or deciding_part(scenario.split, scenario.part))
+            answers = _answers(judge, asked, confidence, method, workers, on_step)
+        points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in goals}
+        step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
+        paths = {goal: _walked(scenario, goal, labelled, points[goal], workers, step) for goal in goals}
+    stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
     shown = _shown(stops[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
     return Audit(
@@ -263,83 +255,28 @@ def cost_of_diversity(
     )
 
 
-def cost_of_one_budget(
-    scenario: Scenario, goal: str, budget: Share, *, on_step: ProgressCallback | None = None
-) -> Audit:
-    """Answer one goal and one budget as :func:`cost_of_diversity` does, with fewer lists.
-
-    The certifying part is walked until its first refusal. Figures are those of some points and of the certified one;
-    of all points if none is certified.
+def some_steps(goal: str, reached: Sequence[int | None]) -> tuple[float, ...]:
+    """Return every fourth trade-off of a path, and those that budgets reach; all of them if a budget reaches none.
 
     Args:
-        scenario: What is served.
-        goal: What to raise.
-        budget: The share of NDCG@10 that may be lost.
-        on_step: Receives the number of points that are done, and how many there are at most.
-
-    Stability: provisional.
+        goal: The goal of the path.
+        reached: The number of the last certified step of each budget; None if nothing is certified.
     """
-    goal, allowed = check_goal(goal), share(budget, "budget", ends=False)
-    require_possible(goal, scenario.subtopics)
-    require_labels(goal, scenario)
-    has_labels = len(scenario.split.part(scenario.part)) > 0
-    steps, labelled = steps_towards(goal), (COST, *GUARDS) if has_labels else ()
-    step = count_steps(on_step, "walking the path", 2 * len(steps))
-    certificate = None
-    if has_labels:
-        certificate = _until_refused(scenario.on(deciding_part(scenario.split, scenario.part)), goal, allowed, step)
-    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
-    reached = None if certificate is None else certificate.last
-    path = walk(scenario, goal, names, some_steps(goal, reached), on_point=step)
-    stop = None if certificate is None else _one_stop(path, allowed, certificate, steps)
-    shown = None if stop is None else stop.certified or stop.measured
-    return Audit(
-        _now(scenario),
-        {goal: path},
-        {goal: () if stop is None else (stop,)},
-        shown,
-        None if shown is None else _payers(scenario, path.base, shown),
-        None
-        if shown is None
-        else exposure_by_segment(path.base.lists, shown.lists, item_segments(scenario.split.train)),
-        has_labels,
-        0.95,
-    )
-
-
-def some_steps(goal: str, reached: int | None) -> tuple[float, ...]:
-    """Return every fourth trade-off of a path, and the one that a budget reaches; all of them if it reaches none."""
     steps = steps_towards(goal)
-    return steps if reached is None else tuple(it for at, it in enumerate(steps) if at % 4 == 3 or at == reached)
-
-
-def _until_refused(judge: Scenario, goal: str, budget: float, on_point: Callable[[], None]) -> Certificate:
-    base = judge.base_lists
-
-    def points() -> Iterator[tuple[Any, Any]]:
-        for trade_off in steps_towards(goal):
-            lists = lists_at(judge, goal, trade_off)
-            on_point()
-            yield judge.judge(lists, (COST,)), {COST: possible_losses(base, lists, COST)}
-
-    found = certify_until_refused(judge.judge(base, (COST,)), points(), {COST: budget}, part=judge.part)
-    judge.keep_lists(goal)
-    return found
-
-
-def _one_stop(path: Path, budget: float, certificate: Certificate, steps: Sequence[float]) -> BudgetStop:
-    """Find how far a budget reaches on a path that has only some of the steps which were tested."""
-    kept = [point for point in path.points if -(path.change(point, COST) or 0.0) <= budget]
-    reached = None if certificate.last is None else steps[certificate.last]
-    certified = next((point for point in path.points if point.trade_off == reached), None)
-    return BudgetStop(budget, kept[-1] if kept else None, certified, certificate)
+    every = not reached or None in reached
+    return tuple(it for at, it in enumerate(steps) if every or at % 4 == 3 or at in reached)
 
 
 def _walked(
-    scenario: Scenario, goal: str, labelled: tuple[str, ...], executor: Executor, on_point: Callable[[], None]
+    scenario: Scenario,
+    goal: str,
+    labelled: tuple[str, ...],
+    trade_offs: Sequence[float],
+    executor: Executor,
+    on_point: Callable[[], None],
 ) -> Path:
     names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
-    return walk(scenario, goal, names, executor=executor, on_point=on_point)
+    return walk(scenario, goal, names, trade_offs, executor=executor, on_point=on_point)
 
 
 def _now(scenario: Scenario) -> Evaluation:
@@ -367,25 +304,58 @@ def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, fl
 
 
 Answer = tuple[str, Mapping[str, float], Certificate]
+"""A goal, the budgets of one question about it, and the answer."""
 
 
-def _certified(
-    deciding: Mapping[str, Path],
-    asked: Sequence[tuple[str, float]],
-    weights: Mapping[float, float],
-    guards: Mapping[str, float],
+def _answers(
+    judge: Scenario,
+    asked: Sequence[tuple[str, Mapping[str, float], float]],
     confidence: float,
     method: Literal["betting", "t"],
+    executor: Executor,
+    on_step: ProgressCallback | None,
 ) -> list[Answer]:
-    """Return goal, budgets and certificate of each question; ``deciding`` are the paths of the certifying part."""
-    if not asked:
-        return []
-    budgets = [{COST: budget, **guards} for _, budget in asked]
-    questions = [
-        deciding[goal].question(of, weights[budget]) for (goal, budget), of in zip(asked, budgets, strict=True)
-    ]
-    found = certify_together(questions, confidence=confidence, method=method, part=deciding[asked[0][0]].part)
-    return [(goal, of, it) for (goal, _), of, it in zip(asked, budgets, found, strict=True)]
+    """Answer goals, budgets and their weights on the certifying part; no path is walked further than a test needs."""
+    goals, error = list(dict.fromkeys(goal for goal, _, _ in asked)), 1 - confidence
+    step = count_steps(on_step, "certifying, at most", sum(len(steps_towards(goal)) for goal in goals))
+    levels = [error * weight / sum(it for _, _, it in asked) for _, _, weight in asked]
+    paths = {}
+    for goal in goals:
+        own = [(of, level) for (name, of, _), level in zip(asked, levels, strict=True) if name == goal]
+        paths[goal] = _until_refused(judge, goal, own, error, method, executor, step)
+    with phase("certifying", __name__):
+        questions = [paths[goal].question(of, weight) for goal, of, weight in asked]
+        found = certify_together(questions, confidence=confidence, method=method, part=judge.part)
+    return [(goal, of, it) for (goal, of, _), it in zip(asked, found, strict=True)]
+
+
+def _until_refused(
+    judge: Scenario,
+    goal: str,
+    asked: Sequence[tuple[Mapping[str, float], float]],
+    most: float,
+    method: Literal["betting", "t"],
+    executor: Executor,
+    on_point: Callable[[], None],
+) -> Path:
+    """Walk a path until no budget can certify a further point, at whatever level other questions pass on.
+
+    Args:
+        judge: What is served, on the certifying part.
+        goal: The goal of the path.
+        asked: Budgets of each question, and the level that it begins with.
+        most: The largest level that a question can have.
+        method: The test of a point.
+        executor: Where the points are made.
+        on_point: Called after each point.
+    """
+    waiting = list(asked)
+
+    def ends(path: Path) -> bool:
+        waiting[:] = [it for it in waiting if not is_refused(path.question(it[0]), it[1], most, method=method)]
+        return not waiting
+
+    return walk(judge, goal, tuple(asked[0][0]), executor=executor, on_point=on_point, ends=ends)
 
 
 def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) -> BudgetStop:
@@ -393,7 +363,8 @@ def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) ->
     kept = [
         point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
     ]
-    certified = None if certificate.last is None else path.points[certificate.last]
+    reached = None if certificate.last is None else steps_towards(path.goal)[certificate.last]
+    certified = next((point for point in path.points if point.trade_off == reached), None)
     return BudgetStop(budgets[COST], kept[-1] if kept else None, certified, certificate)
 
 

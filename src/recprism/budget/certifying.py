@@ -170,6 +170,19 @@ def certify_together(
     ]
 
 
+def is_refused(question: Question, level: float, most: float, *, method: Literal["betting", "t"] = "betting") -> bool:
+    """Whether a point of a question fails in a fixed sequence, so that no later one can be certified.
+
+    Args:
+        question: The points and the budgets.
+        level: The level that the question begins with; bets are sized for it.
+        most: The largest level that it can have when other questions pass theirs on.
+        method: As in :func:`certify`.
+    """
+    checks = _checks_of(question, level, 1, _Tests(method, 0))
+    return any(check.p_value > most for of_point in checks for check in of_point)
+
+
 def _by_cluster(question: Question, clusters: NDArray[Any]) -> Question:
     """Return the question about sums over clusters, which are independent; they are scaled to stay below 1.
 

@@ -32,6 +32,7 @@ from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
 
 TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
 SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
+POINTS_AT_ONCE = 4  # of a path that is tested while it is walked
 LARGE_STEPS = tuple(round(step / 40, 3) for step in range(1, 33))  # 0.025 to 0.8
 STEPS_TOWARDS = {
     "catalogue_coverage": SMALL_STEPS,
@@ -234,8 +235,9 @@ def walk(
     trade_offs: Sequence[float] | None = None,
     executor: Executor | None = None,
     on_point: Callable[[], None] = lambda: None,
+    ends: Callable[[Path], bool] | None = None,
 ) -> Path:
-    """Walk a whole path and judge every point.
+    """Walk a path and judge every point.
 
     Args:
         scenario: What is served.
@@ -244,6 +246,7 @@ def walk(
         trade_offs: The points; those of :func:`steps_towards` by default.
         executor: Where the points are made; this process by default.
         on_point: Called after each point.
+        ends: Receives the path with its new points alone, a few at a time; returns whether the walk ends there.
     """
     goal = check_goal(goal)
     base = PathPoint(0.0, scenario.base_lists, scenario.judge(scenario.base_lists, tuple(metrics)))
@@ -252,7 +255,14 @@ def walk(
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
     shared = scenario, goal, tuple(metrics)
     runner = executor or LocalExecutor()
-    points = tuple(runner.map(_point, shared, steps, before_threads=ready, on_done=on_point))
+    points: tuple[PathPoint, ...] = ()
+    size = len(steps) if ends is None else POINTS_AT_ONCE
+    for start in range(0, len(steps), max(size, 1)):
+        some = steps[start : start + size]
+        new = tuple(runner.map(_point, shared, some, before_threads=ready, on_done=on_point))
+        points += new
+        if ends is not None and ends(Path(goal, base, new, scenario.part)):
+            break
     known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})

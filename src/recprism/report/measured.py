@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from recprism.budget._popularity import with_popularity
-from recprism.budget.audit import COST, Audit, cost_of_one_budget, some_steps
+from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
@@ -122,7 +122,7 @@ class Measured:
             return tuple(_front_point(path, self.metric, at, within) for at in range(len(path.points)))
         assert self.result is not None
         own = self.result.trade_off
-        steps = [it for it in some_steps(self.goal, len(steps_towards(self.goal))) if it != own]
+        steps = [it for it in some_steps(self.goal, [len(steps_towards(self.goal))]) if it != own]
         path = walk(
             self.scenario, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
         )
@@ -180,7 +180,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
     metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", run.certificate()
-    audit = cost_of_one_budget(scenario, goal, asked, on_step=tell) if kept is None else None
+    audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell) if kept is None else None
     if result is None:
         assert audit is not None
         return Measured(

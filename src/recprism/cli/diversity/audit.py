@@ -174,7 +174,6 @@ def _noted(run: Run, found: Audit) -> str | None:
             "goal": goal,
             "budgets": {it.metric: it.budget for it in certificate.points[0].checks},
             **({} if certificate.method == "betting" else {"method": certificate.method}),
-            "into": "rule",
         }
         for goal, certificate in answers
     ]
@@ -233,9 +232,12 @@ def print_paths(found: Audit) -> None:
 
 
 def _shown_points(found: Audit, goal: str) -> list[PathPoint]:
-    """Return every fourth point of a path, and the last one that each budget reaches; --json has all of them."""
-    reached = {it.certified.trade_off for it in found.stops[goal] if it.certified is not None}
-    return [it for at, it in enumerate(found.paths[goal].points) if at % 4 == 3 or it.trade_off in reached]
+    """Return every fourth point of a path, and the last one that each budget reaches."""
+    from recprism.budget.audit import some_steps
+
+    reached = [it.certificate.last for it in found.stops[goal] if it.certificate is not None]
+    kept = some_steps(goal, [it for it in reached if it is not None] or [-1])
+    return [it for it in found.paths[goal].points if it.trade_off in kept]
 
 
 def _parts(judged_on: str, decided_on: str | None) -> str:
