@@ -68,11 +68,20 @@ def test_held_out_labels_have_their_place() -> None:
     assert split_labels(history)[0].require_order().latest(split.train, 1).row(0).tolist() == [1]
 
 
+def test_a_pair_that_occurs_again_has_its_last_place() -> None:
+    items, times = np.array([0, 1, 2, 0]), np.array([1, 5, 7, 10])
+    log = Interactions(np.zeros(4, np.int64), items, np.arange(1), np.arange(3), None, times)
+    order = HistoryOrder.of(log)
+    assert order is not None
+    assert order.by_time(order.pairs).tolist() == [1, 2, 0]
+    assert order.latest(order.pairs, 1).row(0).tolist() == [0]
+
+
 def test_without_times_nothing_is_the_latest(toy_interactions: Interactions) -> None:
     untimed = Interactions(
         toy_interactions.user, toy_interactions.item, toy_interactions.user_ids, toy_interactions.item_ids
     )
-    with pytest.raises(InputError, match="the interactions have no times"):
+    with pytest.raises(InputError, match="needs the times of all interactions"):
         split_interactions(untimed).require_order()
 
 

@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 from recprism.data._files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
 from recprism.report.collect import happened
+from recprism.runs.jobs._questions import note_questions
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 
@@ -113,6 +114,8 @@ def test_a_line_that_was_cut_short_does_not_take_the_next_one_with_it(tmp_path: 
         '{"time": 1, "event": "epoch"}',
         '{"time": 1, "event": "epoch", "done": "some", "total": 5}',
         '{"time": 1, "event": "step", "done": 1, "total": [5]}',
+        '{"time": 1, "event": "labels asked", "part": "validation"}',
+        '{"time": 1, "event": "labels asked", "part": "validation", "questions": 3, "confidence": "high"}',
     ],
 )
 def test_a_line_that_was_edited_stops_no_command(
@@ -122,10 +125,11 @@ def test_a_line_that_was_edited_stops_no_command(
     run.event("trained")
     with (run.path / "events.jsonl").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
-    assert [event["event"] for event in run.events()] == ["trained"]
+    assert [event["event"] for event in run.events(without=["labels asked"])] == ["trained"]
     assert call("runs", run.path.parent) == 0
     assert run_status(run).doing == "nothing"
-    assert [what for _, what in happened(run)] == ["trained"]
+    assert happened(run)[0][1] == "trained"
+    assert note_questions(run, "validation", 0.95, [{"goal": "ilad"}]) is None, "nothing valid was asked before"
 
 
 def test_forbidden_is_not_damaged(tmp_path: Path) -> None:

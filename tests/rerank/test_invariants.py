@@ -56,9 +56,13 @@ def test_compiled_and_plain_pools_agree(
     np.testing.assert_array_equal(plain, compiled)
 
 
-def test_compiled_code_is_what_serves_a_processor() -> None:
+def test_compiled_code_is_what_serves_a_processor(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lest the comparison above compare the plain way with itself."""
-    assert "cpu" in _pool.COMPILED_FOR
+    called: list[str] = []
+    real = _pool.compiled_ranked
+    monkeypatch.setattr(_pool, "compiled_ranked", lambda *args: called.append("compiled") or real(*args))
+    lists("mmr", make_world(seed=0), 3)
+    assert called == ["compiled"]
 
 
 @pytest.mark.parametrize("name", NAMES)

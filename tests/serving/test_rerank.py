@@ -300,6 +300,17 @@ def test_a_history_window_counts_the_last_items_only(seed: int, window: int) -> 
         assert list(online.rerank(**{**asked, "history": None}).ids) == offline, "the stored history"
 
 
+def test_a_history_window_counts_an_item_once_and_needs_an_order() -> None:
+    scenario = world(0)
+    file = collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5))
+    online = ServedRule(replace(file, history_window=2))
+    given = request_of(scenario, 1)
+    repeated = online.rerank(**{**given, "history": ["i1", "i2", "i1", "i1"]})
+    assert repeated.to_dict()["reasons"] == online.rerank(**{**given, "history": ["i2", "i1"]}).to_dict()["reasons"]
+    with pytest.raises(InputError, match="history is a set, which has no order"):
+        online.rerank(**{**given, "history": {"i1", "i2"}})
+
+
 def test_a_scenario_and_its_rule_have_one_history_window() -> None:
     scenario = world(0)
     rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)

@@ -154,13 +154,15 @@ def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path
     runs = [Run(shutil.copytree(shelf / "plain", tmp_path / name)) for name in ("first", "second")]
     kept = ConstraintsConfig(banned=["318", "2"], max_share={"Drama": 0.9}, tail_floor=0.001, allow_violations=True)
     budgets = {"ndcg@10": 0.3, "recall@20": 0.45}
-    asked = BudgetConfig(goal="subtopic_coverage", budgets=budgets, confidence=0.9, method="t", constraints=kept)
+    about: dict[str, Any] = {"confidence": 0.9, "method": "t", "history_window": 40, "constraints": kept}
+    asked = BudgetConfig(goal="subtopic_coverage", budgets=budgets, **about)
     diversify_within(runs[0], asked)
     _, *words = shlex.split(commands.made_by(runs[0], asked).replace(str(runs[0].path), str(runs[1].path)))
     assert call(*words) == 0
     assert runs[1].config.diversify == runs[0].config.diversify
     stop = commands.diversify(runs[0], asked, "ilad", 0.025)
-    assert "--ban 318 --ban 2 --max-share Drama=90%" in stop
+    assert "--history-window 40 --ban 318 --ban 2 --max-share Drama=90%" in stop
+    assert "--history-window" not in commands.diversify(runs[0], asked, "shown_often", 0.025), "it would be refused"
     assert stop.endswith("--name ilad-2_5")
 
 

@@ -49,7 +49,7 @@ class BudgetStop:
 
     Attributes:
         budget: The share of NDCG@10 that may be lost.
-        measured: The furthest point whose measured loss keeps the budget; None if no point does.
+        measured: The furthest point of the audit's path whose measured loss keeps the budget; None if no point does.
         certified: The furthest certified point; None if no point is certified.
         certificate: Of the part whose labels certify; None without labels.
     """
@@ -87,7 +87,7 @@ class Audit(Displayed):
     confidence: float
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per point of each path: relative changes, and the smallest budget that certifies it."""
+        """Return one row per measured point: relative changes, and the smallest budget that certifies it."""
         import polars as pl
 
         rows: list[dict[str, Any]] = []
@@ -195,7 +195,7 @@ def cost_of_diversity(
 
     The certifying part tests its own lists, as in :func:`recprism.budget.within_budget`, so that an audit and a later
     result agree. It walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth
-    point and of the certified ones; of all points if a budget certifies none.
+    point and of the last certified one of each budget; of all points if a budget certifies none.
 
     Args:
         scenario: What is served.
@@ -239,7 +239,8 @@ def cost_of_diversity(
             answers = _answers(judge, asked, confidence, method, workers, on_step)
         points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in goals}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
-        paths = {goal: _walked(scenario, goal, labelled, points[goal], workers, step) for goal in goals}
+        metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in goals}
+        paths = {goal: walk(scenario, goal, metrics[goal], points[goal], workers, step) for goal in goals}
     stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
     shown = _shown(stops[goals[0]], show) if has_labels else None
     base = paths[goals[0]].base
@@ -265,18 +266,6 @@ def some_steps(goal: str, reached: Sequence[int | None]) -> tuple[float, ...]:
     steps = steps_towards(goal)
     every = not reached or None in reached
     return tuple(it for at, it in enumerate(steps) if every or at % 4 == 3 or at in reached)
-
-
-def _walked(
-    scenario: Scenario,
-    goal: str,
-    labelled: tuple[str, ...],
-    trade_offs: Sequence[float],
-    executor: Executor,
-    on_point: Callable[[], None],
-) -> Path:
-    names = tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario))))
-    return walk(scenario, goal, names, trade_offs, executor=executor, on_point=on_point)
 
 
 def _now(scenario: Scenario) -> Evaluation:

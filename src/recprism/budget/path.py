@@ -7,10 +7,12 @@ the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from recprism._log import phase
@@ -32,7 +34,6 @@ from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
 
 TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
 SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
-POINTS_AT_ONCE = 4  # of a path that is tested while it is walked
 LARGE_STEPS = tuple(round(step / 40, 3) for step in range(1, 33))  # 0.025 to 0.8
 STEPS_TOWARDS = {
     "catalogue_coverage": SMALL_STEPS,
@@ -186,6 +187,12 @@ def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
     return known[trade_off]
 
 
+def weighs_history(scenario: Scenario, goal: str) -> bool:
+    """Whether the rule of a goal looks at the user's history; exposure alone does not, and it takes categories."""
+    searched = any(not is_exposure_goal(name) for name in check_goal(goal).split("+"))
+    return searched and len(scenario.seen) > 0 and scenario.subtopics.items.n_cols > 0
+
+
 def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     """Return the rule of a path's point.
 
@@ -204,8 +211,8 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
     rule = Rule(
         goals=dict.fromkeys(names, 1.0),
         trade_off=trade_off,
-        history_weight=HISTORY_WEIGHT if others and len(scenario.seen) and scenario.subtopics.items.n_cols else 0.0,
-        history_window=scenario.history_window,
+        history_weight=HISTORY_WEIGHT if weighs_history(scenario, goal) else 0.0,
+        history_window=scenario.history_window if weighs_history(scenario, goal) else None,
         units=scenario.once(("units", names), lambda: goal_units(others, scenario.features, *sizes)),
         k=scenario.k,
         candidates=DEPTH,
@@ -246,7 +253,7 @@ def walk(
         trade_offs: The points; those of :func:`steps_towards` by default.
         executor: Where the points are made; this process by default.
         on_point: Called after each point.
-        ends: Receives the path with its new points alone, a few at a time; returns whether the walk ends there.
+        ends: Receives the path with each new point alone; returns whether the walk ends there.
     """
     goal = check_goal(goal)
     base = PathPoint(0.0, scenario.base_lists, scenario.judge(scenario.base_lists, tuple(metrics)))
@@ -255,19 +262,31 @@ def walk(
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
     shared = scenario, goal, tuple(metrics)
     runner = executor or LocalExecutor()
-    points: tuple[PathPoint, ...] = ()
-    size = len(steps) if ends is None else POINTS_AT_ONCE
-    for start in range(0, len(steps), max(size, 1)):
-        some = steps[start : start + size]
-        new = tuple(runner.map(_point, shared, some, before_threads=ready, on_done=on_point))
-        points += new
-        if ends is not None and ends(Path(goal, base, new, scenario.part)):
+    # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
+    size = torch.get_num_threads() if ends is not None and ready is not None and runner.in_process else len(steps)
+    points: list[PathPoint] = []
+    for point in _made(runner, shared, steps, max(size, 1), ready, on_point):
+        points.append(point)
+        if ends is not None and ends(Path(goal, base, (point,), scenario.part)):
             break
     known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
     scenario.keep_lists(goal)
-    return Path(goal, base, points, scenario.part)
+    return Path(goal, base, tuple(points), scenario.part)
+
+
+def _made(
+    runner: Executor,
+    shared: tuple[Scenario, str, tuple[str, ...]],
+    steps: Sequence[float],
+    size: int,
+    ready: Callable[[Any], object] | None,
+    on_point: Callable[[], None],
+) -> Iterator[PathPoint]:
+    """Yield the points of a path, ``size`` of them at a time."""
+    for start in range(0, len(steps), size):
+        yield from runner.map(_point, shared, steps[start : start + size], before_threads=ready, on_done=on_point)
 
 
 def _point(shared: tuple[Scenario, str, tuple[str, ...]], trade_off: float) -> PathPoint:

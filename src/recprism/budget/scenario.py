@@ -384,8 +384,8 @@ class Scenario(Displayed):
         """
         if not isinstance(self.base, Factors):
             raise InputError(
-                "this model has scores and no vectors, which this needs; goals of categories, their reasons and the "
-                "export of the rule need none"
+                "this needs vectors, and the model has scores and no vectors; goals of categories, their reasons and "
+                "the export of the rule work without them"
             )
         return self.base
 

@@ -20,11 +20,13 @@ from recprism.budget.path import (
     require_certifiable,
     rule_at,
     steps_towards,
+    weighs_history,
 )
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
+from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
@@ -91,6 +93,8 @@ def within_budget(
     confidence = share(confidence, "confidence", *CONFIDENCE)
     part = certify_on or deciding_part(scenario.split, scenario.part)
     scenario.split.require_labels(part, "a certified budget")
+    if scenario.history_window is not None and not weighs_history(scenario, goal):
+        raise InputError(f"lists for {goal} do not look at the user's history here, so a history window has no effect")
     judge, names = scenario.on(part), tuple(budgets)
     base, base_lists = _judged(judge, judge.base, names)
     steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)

@@ -136,7 +136,7 @@ class HistoryOrder:
     def of(cls, *parts: Interactions) -> HistoryOrder | None:
         """Order the interactions of some parts, over the same users and items, by their times; None without times.
 
-        Of equal times, the item with the smaller number is first.
+        Of equal times, the item with the smaller number is first. A pair that occurs again has its last place.
         """
         times = [part.timestamp for part in parts if part.timestamp is not None]
         if len(times) < len(parts):
@@ -147,7 +147,9 @@ class HistoryOrder:
         place = np.empty(len(user), np.int32)
         place[by_time] = np.arange(len(user)) - np.repeat(np.cumsum(counts) - counts, counts)
         pairs = Incidence.from_pairs(user, item, (parts[0].n_users, parts[0].n_items))
-        return cls(pairs, place[np.lexsort((item, user))])
+        by_pair = np.lexsort((place, item, user))
+        keys = user[by_pair] * pairs.n_cols + item[by_pair]
+        return cls(pairs, place[by_pair][np.append(keys[1:] != keys[:-1], True)[: len(keys)]])
 
     def places_of(self, some: Incidence) -> NDArray[np.int32]:
         """Return ``(len(some),)`` places of some of the interactions, users x items.

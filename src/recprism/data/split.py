@@ -97,8 +97,8 @@ class Split(Displayed):
         """
         if self.order is None:
             raise InputError(
-                "the interactions have no times, so none of them is the latest; map a timestamp column, or omit the "
-                "history window"
+                "a history window needs the times of all interactions, held-out ones included; make the run again with "
+                "a timestamp column, or diversify without a window"
             )
         return self.order
 

@@ -65,8 +65,7 @@ class Rule(Displayed):
         object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
         for name in ("k", "candidates"):
             Whole(1).read(name, getattr(self, name))
-        if self.history_window is not None:
-            Whole(1).read("history_window", self.history_window)
+        Whole(1, none="for all interactions").read("history_window", self.history_window)
 
     def reranker(self) -> Optimal:
         """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""

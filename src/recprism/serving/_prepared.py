@@ -111,8 +111,9 @@ class PreparedRule:
         n = len(self.file.names)
         if self.file.history_weight == 0:
             return Intents(np.zeros(0), False, ())
-        window = self.file.history_window
-        amount, (numbers, unknown) = np.zeros(n), self.look_up(history if window is None else history[-window:])
+        if self.file.history_window is not None:  # an item that occurs again counts once, where it was last
+            history = list(dict.fromkeys(reversed(history)))[: self.file.history_window][::-1]
+        amount, (numbers, unknown) = np.zeros(n), self.look_up(history)
         add_shares(numbers, self.indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
         if total > 0:

@@ -288,6 +288,8 @@ class ServedRule:
             InputError: If the rule weighs histories, and none is given or stored.
         """
         if given is not None:
+            if self.file.history_window is not None and isinstance(given, set | frozenset):
+                raise InputError("history is a set, which has no order; give a list with the latest item last")
             return as_ids(given, "history"), None
         stored = None if user is None or self.file.histories_of is None else self._rule.history_of(user)
         if stored is not None and self.file.histories_of is not None:

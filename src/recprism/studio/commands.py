@@ -8,6 +8,7 @@ from typing import Any
 from recprism._command_line import command_line, free_name, in_commas
 from recprism.budget.audit import COST
 from recprism.data.shares import percent
+from recprism.rerank.rule import is_exposure_goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.run import Run
 
@@ -38,6 +39,7 @@ def made_by(run: Run, asked: BudgetConfig | None) -> str:
         *(["--confidence", _percent(asked.confidence)] if asked.confidence != _default("confidence") else []),
         *(["--approximate"] if asked.method == "t" else []),
         *_named("--certify-on", [asked.certify_on] if asked.certify_on else []),
+        *_window(asked),
         *_constraints(asked.constraints),
     ]
     return command_line("diversify", run.path, *words, name=run.result)
@@ -48,7 +50,7 @@ def diversify(
 ) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
-    A path keeps the constraints of the run's result; so does the command.
+    A path keeps the constraints and the history window of the run's result; so does the command.
 
     Args:
         run: The run.
@@ -58,12 +60,19 @@ def diversify(
         named: Whether the new result has a name; the unnamed one may be there already.
         **options: Further options of the command.
     """
-    words = [] if asked is None else _constraints(asked.constraints)
+    words: list[str] = []
+    if asked is not None:
+        for_exposure_alone = all(map(is_exposure_goal, goal.split("+")))  # such lists look at no history
+        words = [*([] if for_exposure_alone else _window(asked)), *_constraints(asked.constraints)]
     within = ("--goal", goal, "--budget", _percent(budget))
     name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
     return command_line(
         "diversify", run.path, *within, *words, **options, name=free_name(name, run.results) if named else None
     )
+
+
+def _window(asked: BudgetConfig) -> list[str]:
+    return [] if asked.history_window is None else ["--history-window", str(asked.history_window)]
 
 
 def _constraints(kept: ConstraintsConfig) -> list[str]:

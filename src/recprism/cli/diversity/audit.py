@@ -119,6 +119,8 @@ def audit(
     scenario = run.scenario()
     if scenario.constraints:
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
+    if scenario.history_window is not None:
+        say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     goals = default_goals(scenario) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
@@ -168,12 +170,14 @@ def _noted(run: Run, found: Audit) -> str | None:
     answers = [(goal, it.certificate) for goal, of in found.stops.items() for it in of if it.certificate is not None]
     if not answers:
         return None
-    first = answers[0][1]
+    first, asked = answers[0][1], run.config.diversify
+    about = {} if asked is None or asked.within is None else asked.within.model_dump(mode="json", exclude_defaults=True)
     questions = [
         {
             "goal": goal,
             "budgets": {it.metric: it.budget for it in certificate.points[0].checks},
             **({} if certificate.method == "betting" else {"method": certificate.method}),
+            **{name: about[name] for name in ("history_window", "constraints") if name in about},
         }
         for goal, certificate in answers
     ]

@@ -115,7 +115,7 @@ def _dpp_of_one(
     span = np.empty((k, unit.shape[1]))
     n_directions = 0  # orthonormal rows of ``span`` in use
     compared = np.zeros(n, np.int64)  # -1 for chosen candidates
-    residual = np.empty(n)  # squared length outside the first ``compared`` n_directions, at least the floor
+    residual = np.empty(n)  # squared length outside the first ``compared`` directions, at least the floor
     for c in range(n):
         residual[c] = 1.0 if known[items[c]] else floor
     for place in range(k):

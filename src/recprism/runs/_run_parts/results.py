@@ -209,12 +209,14 @@ class RunResults(RunData, RunLists):
         """
         found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
         noted = None if found is None else found.pop("asked", None)
-        if noted is not None and noted != self._asked():
-            before, now = flat(noted), flat(self._asked())
-            name = min(it for it in before.keys() | now.keys() if before.get(it) != now.get(it))
+        before, now = flat(noted or {}), flat(self._asked())
+        other = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        if noted is not None and other:
+            name = other[0]
+            file = self.file(ASKED) if self.result and name.startswith("diversify") else self.path / "config.toml"
             raise InputError(
-                f"{self.path}: its configuration has {name} = {now.get(name)!r}, and the certificate is for "
-                f"{before.get(name)!r}; put the file back as it was, or make the result again with --overwrite"
+                f"{file}: has {name} = {now.get(name)!r}, and the certificate is for {before.get(name)!r}; put it back "
+                "as it was, or make the result again with --overwrite"
             )
         if found is None and asked is not None and asked.within is not None:
             raise InputError(

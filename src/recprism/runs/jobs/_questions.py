@@ -29,10 +29,16 @@ def note_questions(run: Run, part: str | None, confidence: float, questions: Seq
     """
     asked = {"part": part, "confidence": confidence, "questions": [dict(it) for it in questions]}
     log = run.path / "events.jsonl"
-    known = [{name: it.get(name) for name in asked} for it in read_events(log) if it.get("event") == ASKED]
+    known = [{name: it.get(name) for name in asked} for it in read_events(log) if _is_asked(it)]
     if asked not in known:
         append_event(log, {"time": round(time.time(), 3), "event": ASKED, **asked})
     return _about([it for it in known if it["part"] == part and it != asked], asked)
+
+
+def _is_asked(event: Mapping[str, Any]) -> bool:
+    """Whether an event notes questions; the file may have been edited."""
+    whole = isinstance(event.get("questions"), list) and isinstance(event.get("confidence"), float)
+    return event["event"] == ASKED and whole
 
 
 def _about(earlier: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> str | None:
