@@ -103,6 +103,7 @@ def grammar() -> dict[tuple[str, ...], list[Parameter]]:
 
 RUNS = ("base", "whole", "whole", "whole", "found", "found", "searching", "training")
 TABLES = ("a.csv", "items.csv", "lists.csv", "mixed.csv", "clicks.csv", "reviews.json", "mentions.csv", "features.csv")
+FEATURES = "item_id,price,loud\n" + "".join(f"i{n},{n / 12},{n % 2}\n" for n in range(12))
 DATA_SETS = ("ml-latest-small", "ml-1m")
 METRICS = ("ndcg@10", "recall@5", "subtopic_coverage", "subtopic_coverage@10", "ilad", "catalogue_coverage@10")
 SHARES = ("0.05", "5%", "0.5", "30%", "0", "1")
@@ -133,6 +134,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "metrics": (*METRICS, "ndcg@10,ilad"),
     "part": ("test", "validation"),
     "certify_on": ("test", "validation"),
+    "history_window": ("1", "20"),
     "missing": ("skip", "zero"),
     "columns": ("user_id=user_id", "item_id=item_id", "rating=rating"),
     "items": ("items.csv",),
@@ -416,7 +418,7 @@ class _Watched(ast.NodeTransformer):
 
 def make_world(folder: Path) -> None:
     """A folder with runs in every state, tables, vectors, and files of no kind."""
-    from fuzz import _features, _mentions
+    from fuzz import _mentions
 
     with tempfile.TemporaryDirectory() as other:
         reading = Reading(Path(other).resolve(), ())
@@ -435,7 +437,7 @@ def make_world(folder: Path) -> None:
         _must("export", "whole", "-o", "rule")
         _tables(Path())
         Path("mentions.csv").write_bytes(_mentions())
-        Path("features.csv").write_bytes(_features())
+        Path("features.csv").write_text(FEATURES, encoding="utf-8")
 
 
 def _must(*words: str) -> None:
