@@ -185,7 +185,7 @@ def test_a_rule_gets_its_reasons(
     assert found["sentences"][-1] in "".join(page.text)
     assert bool(found["categories"]) == (goal != "gini")
     assert not {"factors", "erasure", "items"} & set(page.ids)
-    assert "These are live lists: all known history." in "".join(page.text)
+    assert "These are live lists, for all known history." in "".join(page.text)
     assert len(told["users"]) == 3
     for user in told["users"]:
         assert bool(user["dials"]) == (goal != "gini"), "lifts alone make these lists: no weight is needed"
