@@ -37,7 +37,8 @@ class Check:
         method: The test that was used; "same lists" needs none.
         users_needed: For a certificate at this loss and spread with 80 % power. None if the test passed, or if the
             loss is too large.
-        largest_loss: The largest loss that the lists of any user allow, whatever the labels are; 1 if unknown.
+        largest_loss: The limit of the point: no list may lose more, whatever the labels are. Lists that could are base
+            lists; 1 is no limit.
 
     Stability: provisional.
     """
@@ -107,6 +108,12 @@ class Certificate(Displayed):
     def last(self) -> int | None:
         """The furthest certified point, counted from 0; None if there is none."""
         return max((at for at, point in enumerate(self.points) if point.certified), default=None)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Metric -> the largest loss that a list of the furthest certified point may allow; those below 1."""
+        checks = () if self.last is None else self.points[self.last].checks
+        return {it.metric: it.largest_loss for it in checks if it.largest_loss < 1}
 
     def scope(self) -> str:
         """Return a sentence: where the certificate was measured, and where it is assumed to hold."""

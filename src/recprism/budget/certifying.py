@@ -18,9 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.certificate import SAME_LISTS, Certificate, Check, Point
 from recprism.budget.evidence import METHODS, ROUNDING, Array, PValue, upper_bound, users_needed
+from recprism.data._checks import random_generator
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
+from recprism.rerank.limits import limit_of, needing
 
 Values = Mapping[str, ArrayLike]
 Procedure = Callable[[Array, float], NDArray[np.bool_]]
@@ -47,7 +49,9 @@ def certify(
             seen. If a point is the object ``base`` itself, its lists are the same: it loses nothing and needs no test.
         budgets: Metric -> the relative loss allowed, above 0 and below 1.
         possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow
-            (:func:`possible_losses`), of users without labels, too. Without it, any user may lose everything.
+            (:func:`possible_losses`), of users without labels, too. The limit of a point is the next twentieth above
+            the largest of them. The certificate holds if lists of new users that could lose more are replaced by their
+            base lists. Without it, any user may lose everything.
         clusters: ``(n_users,)`` a number or name for each user; users of one cluster, such as a household, are not
             independent. Without it, users are taken to be independent.
         confidence: That no certified point exceeds a budget.
@@ -186,24 +190,34 @@ def is_refused(question: Question, level: float, most: float, *, method: Literal
 def _by_cluster(question: Question, clusters: NDArray[Any]) -> Question:
     """Return the question about sums over clusters, which are independent; they are scaled to stay below 1.
 
-    The mean over users is at least 0 if and only if the mean of these sums is.
+    The mean over users is at least 0 if and only if the mean of these sums is. A cluster can lose as much as the user
+    of it who can lose most, with labels or without, if no cluster is larger than those here.
     """
     _, rows, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
     judged = {name: ~np.isnan(np.asarray(values, np.float64)) for name, values in question.base.items()}
 
-    def summed(values: Values, where: str) -> dict[str, Array]:
+    def columns(values: Values, where: str) -> dict[str, Array]:
         found = {name: _column(values, name, where) for name in question.budgets}
         for name, column in found.items():
             if len(column) != len(rows):
                 raise InputError(f"{name} of {where} has {len(column)} users, and clusters are given for {len(rows)}")
+        return found
+
+    def summed(values: Values, where: str) -> dict[str, Array]:
         return {
             name: np.bincount(rows, np.where(judged[name], np.nan_to_num(column), 0.0)) / sizes.max()
-            for name, column in found.items()
+            for name, column in columns(values, where).items()
         }
+
+    def largest(values: Values) -> dict[str, Array]:
+        found = {name: np.zeros(len(sizes)) for name in question.budgets}
+        for name, column in columns(values, "the possible losses").items():
+            np.maximum.at(found[name], rows, column)
+        return found
 
     base = summed(question.base, "the base")
     points = [base if it is question.base else summed(it, f"point {at}") for at, it in enumerate(question.points)]
-    possible = question.possible and [summed(it, "the possible losses") for it in question.possible]
+    possible = question.possible and [largest(it) for it in question.possible]
     return replace(question, base=base, points=points, possible=possible)
 
 
@@ -283,10 +297,11 @@ class _Tests:
         users, means = len(old), (float(old.mean()), float(new.mean()))
         if limits is not None:
             limit = _limits(limits, metric, at, before - after)
-            largest = float(limit.max())
-            # The user who sets the limit counts with a loss only. Then users with larger limits, who happen not to be
-            # in the sample, cannot make it look better than it is.
-            sets = judged & (np.arange(len(limit)) == limit.argmax())
+            largest = limit_of(limit)
+            # The limit depends on who is in the sample: somebody needs it. One of those, by lot, counts with a loss
+            # only, so that more of them than usual cannot make the sample look better than it is.
+            order = random_generator(self.seed).permutation(len(limit))
+            sets = judged & (np.arange(len(limit)) == order[np.argmax(needing(limit)[order])])
             lost = np.maximum(before - after, 0.0)
             old, new = (np.where(sets, it, of)[judged] for it, of in ((lost, before), (0.0, after)))
         if point is base or largest <= ROUNDING:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget._kernels.betting import LARGEST_RISK, largest_losses_of_ndcg, log_capitals
+from recprism.budget._kernels.betting import LARGEST_RISK, log_capitals
 from recprism.data._checks import random_generator
 from recprism.metrics import parse
+from recprism.rerank.limits import largest_losses
 
 Array = NDArray[np.float64]
 PValue = Callable[[float], float]  # of "the true loss exceeds the budget", for any budget
@@ -46,12 +47,10 @@ def possible_losses(base: NDArray[Any], lists: NDArray[Any], metric: str) -> Arr
     Stability: provisional.
     """
     found, cut = parse(metric)
-    before, after = (np.ascontiguousarray(it[:, :cut], np.int64) for it in (base, lists))
+    before, after = base[:, :cut], lists[:, :cut]
     if found.name != "ndcg" or (cut or 0) > before.shape[1]:
         return np.asarray((before != after).any(1), np.float64)
-    losses = np.empty(len(before))
-    largest_losses_of_ndcg(before, after, losses)
-    return losses
+    return largest_losses(before, after)
 
 
 def t_test(base: Array, new: Array, largest_loss: float = 1.0, alpha: float = 0.05, seed: int = 0) -> PValue:  # noqa: ARG001

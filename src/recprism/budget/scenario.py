@@ -29,6 +29,7 @@ from recprism.rerank._kernels.prices import TIED_TOGETHER
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import Optimal
 from recprism.rerank.rule import Rule
 
@@ -248,9 +249,24 @@ class Scenario(Displayed):
                 pool = first_in_own_order(pool, scores, rule.lifts, places)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else places)
             features = self.features if users is None else self.features.of_users(users)
-            pages.append(np.asarray(method(pool, scores, places, features=features), np.int64))
+            made = np.asarray(method(pool, scores, places, features=features), np.int64)
+            pages.append(made if pages else self._within_limits(rule, made, users))
         items = np.concatenate(pages, 1)[:, :k]
         return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
+
+    def _within_limits(self, rule: Rule, lists: Lists, users: NDArray[Any] | None) -> Lists:
+        """Replace lists that could lose more than a limit of the rule by base lists."""
+        if not rule.limits:
+            return lists
+        base = self.rank(self.base, lists.shape[1], users=users)[0]
+        return np.where(beyond_limits(base, lists, rule.limits)[:, None], base, lists)
+
+    def fallback_share(self, rule: Rule) -> float:
+        """Return the share of users whose list is the base list because the rule's own could lose too much."""
+        if not rule.limits:
+            return 0.0
+        own = self.rank(replace(rule, limits={}))[0]
+        return float(beyond_limits(self.base_lists, own, rule.limits).mean())
 
     def candidates_after(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -109,7 +109,7 @@ def within_budget(
     certificate = certify_until_refused(base, points(), budgets, confidence=confidence, method=method, part=part)
     rule = violations = None
     if certificate.last is not None:
-        rule = rule_at(scenario, goal, steps[certificate.last])
+        rule = replace(rule_at(scenario, goal, steps[certificate.last]), limits=certificate.limits)
         violations = scenario.violations(scenario.rank(rule)[0])
     step()
     return CertifiedRule(goal, rule, certificate, violations, _costs(judge, base))

@@ -62,6 +62,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
         history_window=rule.history_window,
         k=rule.k,
         candidates=rule.candidates,
+        limits=dict(rule.limits),
         constraints=constraints_by_id(scenario),
         item_ids=scenario.split.item_ids,
         names=tuple(scenario.subtopics.names) if has_subtopics else (),

@@ -41,6 +41,7 @@ class RuleFile:
         shares: Share of the item that each entry has, (n_entries,) float64; those of an item add up to 1.
         unit: Unit vectors whose distances count, (n_items, d) float64; (1, 1) if no goal looks at distances.
         known: Whether a unit vector is not zero, (n_items,) bool.
+        limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more is the base list.
         lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
         item_vectors: (n_items, d) float32; None if scores come from elsewhere.
         history_window: How many of the user's latest interactions count as history; None counts all of them.
@@ -67,6 +68,7 @@ class RuleFile:
     shares: NDArray[np.float64]
     unit: NDArray[np.float64]
     known: NDArray[np.bool_]
+    limits: Mapping[str, float] = field(default_factory=dict)
     lifts: NDArray[np.float64] | None = None
     item_vectors: NDArray[np.float32] | None = None
     history_window: int | None = None
@@ -156,7 +158,7 @@ def fingerprint_of(folder: str | Path) -> str:
 
 
 _FACTS: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
-_FACTS += ("constraints", "names", "histories_of", "about")
+_FACTS += ("limits", "constraints", "names", "histories_of", "about")
 _ARRAYS: tuple[str, ...] = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
 _ARRAYS += ("history_users", "history_indptr", "history_items")
 

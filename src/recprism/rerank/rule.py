@@ -42,6 +42,8 @@ class Rule(Displayed):
             prices stay the same if the catalogue or the set of users changes.
         k: Length of a page.
         candidates: How many of a user's best items the rule chooses from.
+        limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more, whatever the
+            user's labels are, is the base list.
         lifts: What is added to the score of each item for every user, (n_items,), to reach a goal of exposure.
 
     Stability: provisional.
@@ -54,6 +56,7 @@ class Rule(Displayed):
     units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     k: int = 10
     candidates: int = 100
+    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     lifts: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +65,8 @@ class Rule(Displayed):
             raise InputError("a rule needs a goal, such as subtopic_coverage")
         object.__setattr__(self, "goals", MappingProxyType(goals))
         self.reranker()  # refuses wrong values
-        object.__setattr__(self, "units", MappingProxyType(dict(self.units)))
+        for name in ("units", "limits"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         for name in ("k", "candidates"):
             Whole(1).read(name, getattr(self, name))
         Whole(1, none="for all interactions").read("history_window", self.history_window)
@@ -78,6 +82,10 @@ class Rule(Displayed):
     def for_exposure_alone(self) -> bool:
         """Whether lifts choose the items of a list; their own scores put them in order."""
         return all(map(is_exposure_goal, self.goals))
+
+    def by_relevance(self) -> Rule:
+        """Return the rule that makes the base lists."""
+        return replace(self, trade_off=0.0, history_weight=0.0, limits={}, lifts=None)
 
     def at(self, trade_off: float) -> Rule:
         """Return the rule at another trade-off."""
@@ -101,6 +109,7 @@ class Rule(Displayed):
             "units": dict(self.units),
             "k": self.k,
             "candidates": self.candidates,
+            "limits": dict(self.limits),
         }
 
     @classmethod

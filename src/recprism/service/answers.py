@@ -21,7 +21,8 @@ class Answer:
         shown: Which list ``ids`` is: "rule", or "base" in shadow mode and for a fallback.
         trade_off: The trade-off that made the list.
         holdout: Whether the trade-off is that of the holdout.
-        fallback: Why the list is by relevance alone: "disabled" or "time limit"; None if the rule made it.
+        fallback: Why the list is by relevance alone: "disabled", "time limit", or "limit" if the rule's own list could
+            lose more than its limit; None if the rule made it.
         unmet: Constraints that the candidates could not meet.
         unknown: Ids of candidates and pinned items that the export does not know.
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from recprism.rerank.limits import beyond_limits
 from recprism.serving._page import Page, Searched, search
 from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
 
-DISABLED, TOO_LATE = "disabled", "time limit"
+DISABLED, TOO_LATE, LIMITED = "disabled", "time limit", "limit"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -79,7 +80,9 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         fallback = fallback or TOO_LATE
     else:
         found = page.whole(searched.chosen)
-        if request.reasons:
+        if _is_beyond(base.ids, found.ids, page.rule.file.limits):
+            found, fallback = base, LIMITED
+        elif request.reasons:
             compared = page.compared(searched, found, request.trade_off, entry_prices=request.entry_prices)
     return Ranked(
         ids=tuple(found.ids),
@@ -94,3 +97,14 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         history_age=request.history_age,
         _compared=compared,
     )
+
+
+def _is_beyond(base: Sequence[Id], ids: Sequence[Id], limits: Mapping[str, float]) -> bool:
+    """Whether a list could lose more than a limit of the rule."""
+    if not limits or base == ids:
+        return False
+    numbers = {one: at for at, one in enumerate((*base, *ids))}
+    lists = np.full((2, max(len(base), len(ids))), -1)
+    for row, own in zip(lists, (base, ids), strict=True):
+        row[: len(own)] = [numbers[one] for one in own]
+    return bool(beyond_limits(lists[:1], lists[1:], limits)[0])

@@ -24,7 +24,8 @@ class Ranked:
         scores: Their scores as given, (k,); NaN for a pinned item that is no candidate.
         base: The list by relevance alone under the same constraints, for shadow logs.
         trade_off: The trade-off that made the list.
-        fallback: Why the list is in the base order: "disabled" or "time limit"; None if the rule made it.
+        fallback: Why the list is by relevance alone: "disabled", "time limit", or "limit" if the rule's own list could
+            lose more than its limit; None if the rule made it.
         unmet: Constraints that the candidates could not meet.
         unknown: Ids of candidates and pinned items that the export does not know. They have no categories, and compete
             by score.

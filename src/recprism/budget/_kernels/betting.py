@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from recprism._compile import compiled
 
 EXPECTED_SIZE = 0.05  # of a difference, before the first one is seen
@@ -40,35 +38,3 @@ def log_capitals(base: Any, new: Any, budgets: Any, largest_loss: float, alpha: 
                 break
             squares += difference**2
         capitals[b] = richest
-
-
-@compiled
-def largest_losses_of_ndcg(base: Any, new: Any, losses: Any) -> None:
-    """Fill the largest NDCG that each user can lose between two lists, whatever the user's labels are.
-
-    With m relevant items, a loss is the sum of the discounts that these items lose over the best possible sum. It is
-    largest if they are the m items whose discount falls most. Relevant items elsewhere make it smaller.
-
-    Args:
-        base: ``(n_users, k)`` item numbers, -1 in empty places.
-        new: ``(n_users, k)`` item numbers of the new lists.
-        losses: ``(n_users,)``, filled.
-    """
-    k = base.shape[1]
-    discounts = 1 / np.log2(np.arange(2, k + 2))
-    falls = np.empty(k)
-    for u in range(len(base)):
-        for place in range(k):
-            item = base[u, place]
-            falls[place] = discounts[place] if item >= 0 else 0.0
-            for at in range(k):
-                if item >= 0 and new[u, at] == item:
-                    falls[place] -= discounts[at]
-        falls.sort()
-        lost, best, losses[u] = 0.0, 0.0, 0.0
-        for m in range(k):
-            if falls[k - 1 - m] <= 0:
-                break
-            lost += falls[k - 1 - m]
-            best += discounts[m]
-            losses[u] = max(losses[u], lost / best)

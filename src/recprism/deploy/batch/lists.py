@@ -27,6 +27,7 @@ from recprism.rerank import Constrained, Features, Optimal
 from recprism.rerank._kernels.prices import fading_of, filling_of, prices_of
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import pinned_items
+from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import Terms, most_relevant, search
 
 USERS_COMPARED = 4096  # users whose lists are looked up among their candidates at once
@@ -168,11 +169,19 @@ class BatchRule:
         """
         rule, features = self._rule(), self._features(seen, len(candidates), candidates.device)
         constraints = {name: it for name, it in self.file.constraints.items() if name in ("min_share", "max_share")}
-        if not constraints and not self._pinned:
-            return _as_tensor(rule(candidates, scores, self.k, features=features))
-        pins = self._pins(seen, len(candidates))
-        method = Constrained(rule, pinned=pins, names=self.file.names, item_ids=self.file.item_ids, **constraints)
-        return _as_tensor(method(candidates, scores, self.k, features=features))
+        method: Optimal | Constrained = rule
+        by_relevance = Optimal(trade_off=0.0)
+        plain: Optimal | Constrained = by_relevance
+        if constraints or self._pinned:
+            about: dict[str, Any] = {"names": self.file.names, "item_ids": self.file.item_ids, **constraints}
+            about["pinned"] = self._pins(seen, len(candidates))
+            method, plain = Constrained(rule, **about), Constrained(by_relevance, **about)
+        lists = _as_tensor(method(candidates, scores, self.k, features=features))
+        if not self.file.limits:
+            return lists
+        base = _as_tensor(plain(candidates, scores, self.k, features=features))
+        beyond = beyond_limits(base.cpu().numpy(), lists.cpu().numpy(), self.file.limits)
+        return torch.where(torch.from_numpy(beyond).to(lists.device)[:, None], base, lists)
 
     def _rule(self) -> Optimal:
         file = self.file

@@ -13,6 +13,7 @@ CODE_OF_PART = {
     "history": "history",
 }
 PINNED = ("pinned",)
+LIMIT = "limit"
 ORDER = 1e-9  # above rounding errors of equal matches, below any other difference
 TIED = 1e-10  # differences of the objective that do not count, relative to 1
 GRID = (0.0, 0.02, 0.035, 0.05, 0.08, 0.12, 0.16, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)

@@ -21,6 +21,7 @@ from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
 from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import goal_units
 
 Ints = NDArray[np.int64]
@@ -40,6 +41,7 @@ class Page:
         features: Data on items and on the users of the pool.
         method: The search under the constraints.
         known: Lists by trade-off that were computed before.
+        limited: Whether the rule's own list could lose more than its limit, so that this is the base list.
     """
 
     scenario: Scenario
@@ -51,6 +53,7 @@ class Page:
     features: Features
     method: Constrained
     known: dict[float, Ints] = field(default_factory=dict)
+    limited: bool = False
 
     @classmethod
     def of(
@@ -101,7 +104,12 @@ class Page:
         known: dict[float, Ints] = (
             scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
         )
-        return cls(scenario, rule, user, row, pool, pins, features, method, known)
+        page = cls(scenario, rule, user, row, pool, pins, features, method, known)
+        if not rule.limits:
+            return page
+        plain = cls.of(scenario, rule.by_relevance(), user, removed=removed, seen=seen, forgotten=forgotten)
+        is_limited = beyond_limits(plain.items[None], page.items[None], rule.limits)[0]
+        return replace(plain, limited=True) if is_limited else page
 
     @property
     def tied(self) -> bool:

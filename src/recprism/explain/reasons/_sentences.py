@@ -14,6 +14,7 @@ BY_CONSTRAINT = {
     "pinned": "A constraint pins it to this place.",
     "share": "The shares in the constraints put it there.",
     "tail_floor": "The floor for the tail in the constraints put it there.",
+    "limit": "This is the base list: the rule's own list for the user could lose more than the limit.",
 }
 BY_CONSTRAINT_FOR_USERS = {
     "pinned": "Placed here for everyone.",
@@ -32,11 +33,12 @@ HINDRANCES = {
     "banned": "A constraint bans it.",
     "share": "The shares in the constraints keep it out.",
     "tail_floor": "The floor for the tail in the constraints keeps it out.",
+    "limit": "This is the base list: the rule's own list for the user could lose more than the limit.",
 }
 HINDRANCES_FOR_USERS = {
     "seen": "You know it already.",
     "banned": "It is not available here.",
-    "not_candidate": "Other items match you better.",
+    **dict.fromkeys(("not_candidate", "limit"), "Other items match you better."),
     "share": "A fixed share of categories keeps it out.",
     "tail_floor": "Less popular items take its place.",
 }

@@ -12,7 +12,7 @@ import numpy as np
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.explain.reasons._codes import PINNED
+from recprism.explain.reasons._codes import LIMIT, PINNED
 from recprism.explain.reasons._comparisons import (
     codes_out,
     compared,
@@ -113,14 +113,14 @@ def _why(page: Page, number: int, *, entry: bool = True) -> Reason:
     place = place_of(page, number)
     without = page.chosen.copy()
     without[place] = -1
-    below = [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off] if entry else []
+    below = [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off]
     return Reason(
-        codes=codes,
+        codes=(*codes, LIMIT) if page.limited else codes,
         history_categories=history_categories_of(page, place),
         adds=differences(page, without[None])[0],
         replaced=replaced,
         runner_up=runner_up,
-        enters=first_entry(page, number, below),
+        enters=first_entry(page, number, below) if entry and not page.limited else None,
         **facts,
     )
 
@@ -143,8 +143,8 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
     if number in page.items:
         raise InputError(f"item {item!r} is in the list of user {user!r}; ask why")
     facts = facts_about(page, number, in_base_list=bool(number in scenario.base_lists[page.user]))
-    if number not in page.position:
-        return ReasonNot(codes=(hindrance(page, number),), **facts)
+    if page.limited or number not in page.position:
+        return ReasonNot(codes=(LIMIT if number in page.position else hindrance(page, number),), **facts)
     places = np.arange(len(page.chosen))
     lists = page.exchanged(places, np.full(len(places), page.position[number]))
     replaces = nearest(page, lists, page.chosen)

@@ -31,6 +31,7 @@ CODES = {
     "seen": "The user has consumed the item.",
     "banned": "A constraint bans the item.",
     "not_candidate": "The item is not among the candidates of the rule.",
+    "limit": "The rule's own list for the user could lose more than the limit, so this is the base list.",
 }
 """Stable codes of reasons, and what they mean."""
 
