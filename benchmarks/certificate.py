@@ -8,7 +8,10 @@ test is shown beside it, without a bar.
 
 - rare harm: 5 % of the users have NDCG 1. A few of these lose everything. Most others change a little.
 - rare harm, new lists: the same, but the lists of the harmed users are known only if one was drawn. Users whose lists
-  could lose more than any list drawn keep their base lists, and the true loss counts them so.
+  could lose more than the limit keep their base lists, and the true loss counts them so.
+- rare harm, no limit: the same without these base lists, as in version 0.2. It is not covered, so it has no bar.
+- rare gain: one of 500 users gains much and could lose much, and all others lose more than the budget. It is an error to
+  certify, whether or not the limit leaves the rare users their lists.
 - heavy tail: losses follow a Pareto law.
 - ties: values are 0 or 1, and most do not change.
 - strata: nine of ten users gain a little, the others lose much. They are given in order.
@@ -78,6 +81,13 @@ def rare_harm(n: int, generator: Generator) -> Drawn:
     changed = ~best & (generator.random(n) < 0.6)
     new = np.where(harmed, 0.0, np.clip(base + changed * generator.uniform(-0.01, 0.01, n), 0, 1))
     return Drawn(base, new, np.where(harmed, 1.0, 0.011 * changed))
+
+
+def rare_gain(n: int, generator: Generator) -> Drawn:
+    rare = generator.random(n) < 0.002
+    base = np.where(rare, 0.0, generator.uniform(0, 0.6, n))
+    share = BUDGET + 0.002 / (0.3 * 0.998)  # what the others lose for the gain of the rare ones
+    return Drawn(base, np.where(rare, 1.0, base * (1 - share)), np.where(rare, 0.9, 0.3))
 
 
 def with_all_lists_known(drawn: Drawn) -> Drawn:
@@ -209,6 +219,8 @@ def of_clusters(n: int, generator: Generator, method: str, seed: int, *, ids: bo
 ATTACKS: dict[str, Callable[[int, Generator, str, int], bool]] = {
     "rare harm": harm_known,
     "rare harm, new lists": harm_of_new_lists,
+    "rare harm, no limit": partial(of_values, rare_harm),
+    "rare gain": partial(of_values, rare_gain),
     "heavy tail": partial(of_values, heavy_tail),
     "ties": partial(of_values, ties),
     "strata": partial(of_values, strata),
@@ -220,7 +232,7 @@ ATTACKS: dict[str, Callable[[int, Generator, str, int], bool]] = {
     "clusters with ids": partial(of_clusters, ids=True),
     "clusters without ids": partial(of_clusters, ids=False),
 }
-NOT_COVERED = ("clusters without ids",)
+NOT_COVERED = ("clusters without ids", "rare harm, no limit")
 
 
 def errors(attack: str, method: str, n: int, draws: int) -> float:

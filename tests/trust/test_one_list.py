@@ -25,6 +25,7 @@ from recprism.data import Dataset, Interactions
 from recprism.deploy.batch import make_batch
 from recprism.models import BPRMF
 from recprism.report.users import users_of_rule
+from recprism.rerank.limits import largest_losses
 from recprism.runs._catalogue import Catalogue
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -171,7 +172,7 @@ def of_the_serving_library(world: World, live: bool) -> Lists:
     rule = serving.load(exported(world))
     found = {user: rule.rank(**it) for user, it in requests(world, live).items()}
     for answer in found.values():
-        assert [it.item for it in answer.reasons] == list(answer.ids)
+        assert [it.item for it in answer.reasons] == list(answer.ids if answer.fallback is None else ())
     return {user: list(it.ids) for user, it in found.items()}
 
 
@@ -366,6 +367,49 @@ def test_so_it_is_on_movielens_1m(ml1m_run: World, surface: str) -> None:
 def test_so_it_is_with_a_history_window(recent: World, surface: str) -> None:
     """The estimator has no window, and batch lists refuse one: seen items have no order there."""
     compared(recent, surface)
+
+
+@pytest.fixture(scope="module")
+def limited(films: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The rule of the films with a limit that half of its judged lists exceed."""
+    found, folder = films.run.load_result(), tmp_path_factory.mktemp("limited")
+    case = found.scenario
+    limit = float(np.median(largest_losses(case.base_lists, case.rank(found.own_rule())[0])))
+    made = replace(found, rule=replace(found.own_rule(), limits={"ndcg@10": limit}), run=None)
+    return World(Run.open(made.save(folder / "run")), films.users, films.call, folder)
+
+
+@pytest.mark.parametrize("surface", sorted({*SURFACES} - {"the estimator"}))
+def test_so_it_is_with_a_limit(limited: World, surface: str) -> None:
+    compared(limited, surface)
+
+
+def test_lists_that_could_lose_more_than_the_limit_are_base_lists(limited: World) -> None:
+    found = limited.run.load_result()
+    rule = replace(found.own_rule(), limits={})
+    for live in (True, False):
+        case = found.context(live=live)
+        own, base, lists = case.rank(rule)[0], case.base_lists, found.ranked(live=live)[0]
+        beyond = largest_losses(base, own) > found.own_rule().limits["ndcg@10"]
+        assert np.array_equal(lists, np.where(beyond[:, None], base, own))
+        assert case.fallback_share(found.own_rule()) == beyond.mean()
+        assert 0.3 < beyond.mean() < 0.7
+        user = found.scenario.base.user_ids[np.flatnonzero(beyond)[0]]
+        reasons = found.why(user, live=live)
+        assert {it.codes[-1] for it in reasons} == {"limit"}
+        assert "the base list" in reasons[0].sentence()
+        others = np.setdiff1d(case.candidates[0][np.flatnonzero(beyond)[0], :20], base[np.flatnonzero(beyond)[0]])
+        assert found.why_not(user, case.split.item_ids[others[0]], live=live).codes == ("limit",)
+
+
+def test_a_certified_rule_has_the_limit_that_its_test_allowed_for(films: World) -> None:
+    found = films.run.load_result()
+    assert found.certificate is not None
+    (limit,) = found.own_rule().limits.values()
+    judge = found.scenario.on("validation")
+    losses = largest_losses(judge.base_lists, judge.rank(replace(found.own_rule(), limits={}))[0])
+    assert limit - 1 / 20 < losses.max() <= limit == found.certificate.limits["ndcg@10"]
+    assert judge.fallback_share(found.own_rule()) == 0
 
 
 def test_a_history_window_makes_other_lists(films: World, recent: World) -> None:
