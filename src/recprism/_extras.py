@@ -30,7 +30,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 """The modules of each extra. Where the first one is missing, the extra was not asked for."""
 
 LIGHT: tuple[str, ...] = ("_version", "errors", "serving", "integrations", "service.answers", "service.client")
-LIGHT += ("data.progress", "data.shares", "forms.rule_file", "explain.reasons.reason", "rerank.constraints.violations")
+LIGHT += ("budget.promise", "data.progress", "data.shares", "forms.rule_file")
+LIGHT += ("explain.reasons.reason", "rerank.constraints.violations")
 """What numpy and numba are enough for. Within ``service`` the rest needs [serve]; everything else needs [full]."""
 
 _found: set[tuple[str, ...]] = set()

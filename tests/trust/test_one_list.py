@@ -25,7 +25,7 @@ from recprism.data import Dataset, Interactions
 from recprism.deploy.batch import make_batch
 from recprism.models import BPRMF
 from recprism.report.users import users_of_rule
-from recprism.rerank.limits import largest_losses
+from recprism.rerank._limits import largest_losses
 from recprism.runs._catalogue import Catalogue
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from recprism._display import Displayed
+from recprism.budget.promise import carried_over
 from recprism.data.shares import percent
 from recprism.metrics.evaluation import frame_of, plain_row
 
@@ -206,9 +207,3 @@ def _check_of(row: Mapping[str, Any]) -> Check:
     """Read a stored check: JSON has no infinity, so a missing number is infinite."""
     numbers = {name: math.inf if row[name] is None else row[name] for name in ("base", "new", "loss")}
     return Check(**{**row, **numbers})
-
-
-def carried_over(part: str | None) -> str:
-    """Return a sentence about lists that were not judged; ``part`` is whose interactions judged."""
-    where = "held-out interactions" if part is None else f"held-out interactions of the {part} part"
-    return f"The certificate was earned on {where}; it is assumed to carry over to live lists."

@@ -22,7 +22,7 @@ from recprism.data._checks import random_generator
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
-from recprism.rerank.limits import limit_of, needing
+from recprism.rerank._limits import limit_of, needing
 
 Values = Mapping[str, ArrayLike]
 Procedure = Callable[[Array, float], NDArray[np.bool_]]

@@ -26,10 +26,10 @@ from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank._kernels.prices import TIED_TOGETHER
+from recprism.rerank._limits import beyond_limits
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import Optimal
 from recprism.rerank.rule import Rule
 

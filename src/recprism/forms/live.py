@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.certificate import carried_over
+from recprism.budget.promise import carried_over
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.data.incidence import Incidence
 

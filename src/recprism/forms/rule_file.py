@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._bound import hash_of
+from recprism.budget.promise import Promise
+from recprism.data._bound import contents_of, hash_of
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
 
@@ -49,6 +50,7 @@ class RuleFile:
         history_indptr: The history of user u is history_items[history_indptr[u]:history_indptr[u + 1]], (n_users + 1,).
         history_items: Item numbers, (n_entries,) int32; with a window, the oldest of each user first.
         histories_of: When the histories were stored: seconds since 1970; None without histories.
+        certificate: What was certified about the rule; None if nothing was.
         about: Where the file comes from: run, result, fingerprint and version.
 
     Stability: provisional.
@@ -76,6 +78,7 @@ class RuleFile:
     history_indptr: NDArray[np.int64] | None = None
     history_items: NDArray[np.int32] | None = None
     histories_of: float | None = None
+    certificate: Promise | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> None:
@@ -86,6 +89,7 @@ class RuleFile:
         """
         require_new_folder(Path(folder))
         facts = {name: _plain(getattr(self, name)) for name in _FACTS}
+        facts["certificate"] = None if self.certificate is None else self.certificate.to_dict()
         arrays = {name: getattr(self, name) for name in _ARRAYS if getattr(self, name) is not None}
         for name in ("item_ids", "history_users"):
             if name in arrays and arrays[name].dtype.kind == "O":
@@ -119,10 +123,23 @@ class RuleFile:
                 raise InputError(f"{folder}: {ARRAYS} is damaged, or of another export than {FACTS}; export it again")
             with np.load(folder / ARRAYS, allow_pickle=False) as stored:
                 arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
-            found = cls(**facts, **arrays)
+            certificate = facts.pop("certificate")
+            found = cls(**facts, **arrays, certificate=None if certificate is None else Promise.from_dict(certificate))
         if not found.fits_together():
             raise InputError(f"{folder}: its arrays do not fit together; export the rule again")
+        if found.certificate is not None and found.certificate.tested != found.tested():
+            raise InputError(f"{folder}: the rule was changed after it was certified; export it again")
         return found
+
+    def tested(self) -> str:
+        """Return a hash of everything that a certificate of the rule depends on."""
+        facts = {name: _plain(getattr(self, name)) for name in _TESTED}
+        arrays = {name: getattr(self, name) for name in _TESTED_ARRAYS if getattr(self, name) is not None}
+        for name, array in arrays.items():
+            if array.dtype.kind in "OU":  # the same ids, however wide their type is
+                arrays[name] = np.frombuffer("\0".join(map(str, array.tolist())).encode(), np.uint8)
+        words = json.dumps(facts, sort_keys=True, ensure_ascii=False)
+        return hash_of(f"{words} {contents_of(arrays)}".encode())
 
     def fits_together(self) -> bool:
         """Return whether the arrays have the right sizes and values; kernels read them without a check."""
@@ -157,10 +174,11 @@ def fingerprint_of(folder: str | Path) -> str:
     return hash_of(Path(folder) / FACTS)
 
 
-_FACTS: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
-_FACTS += ("limits", "constraints", "names", "histories_of", "about")
-_ARRAYS: tuple[str, ...] = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts", "item_vectors")
-_ARRAYS += ("history_users", "history_indptr", "history_items")
+_TESTED: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
+_TESTED += ("limits", "constraints", "names")
+_FACTS = (*_TESTED, "histories_of", "about")
+_TESTED_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts")
+_ARRAYS = (*_TESTED_ARRAYS, "item_vectors", "history_users", "history_indptr", "history_items")
 
 
 def _plain(value: Any) -> Any:

@@ -88,8 +88,8 @@ class Rule(Displayed):
         return replace(self, trade_off=0.0, history_weight=0.0, limits={}, lifts=None)
 
     def at(self, trade_off: float) -> Rule:
-        """Return the rule at another trade-off."""
-        return replace(self, trade_off=trade_off)
+        """Return the rule at another trade-off; its limits are those of one trade-off."""
+        return self if trade_off == self.trade_off else replace(self, trade_off=trade_off, limits={})
 
     @property
     def prices(self) -> dict[str, float]:

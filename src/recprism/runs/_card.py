@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from recprism._version import __version__
-from recprism.budget.certificate import carried_over
+from recprism.budget.promise import carried_over
 from recprism.data._labels import SET_ASIDE
 from recprism.data.datasets import NAMED
 from recprism.models import Factors

@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism._version import __version__
-from recprism.budget.certificate import Certificate
+from recprism.budget.certificate import APPROXIMATE, Certificate
+from recprism.budget.promise import Promise
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule
 from recprism.cmb import CMB
+from recprism.data._bound import contents_of
 from recprism.data._files import require_new_folder
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.concepts import Concepts
@@ -214,6 +216,15 @@ class Result(Displayed):
         """
         return what_if(self.context(live=live), self.own_rule(), user, **changes)
 
+    @property
+    def scorer(self) -> str:
+        """The name of the model whose scores were tested: its kind, and eight letters of its content."""
+        if self.run is not None:
+            return f"{self.run.config.model.name}-{self.run.fingerprint()[:8]}"
+        base = self.scenario.base
+        arrays = {name: it for name, it in vars(base).items() if isinstance(it, np.ndarray) and it.dtype.kind in "fi"}
+        return f"{type(base).__name__}-{contents_of(arrays)[:8]}"
+
     def own_rule(self) -> Rule:
         """Return the rule.
 
@@ -351,10 +362,32 @@ class Result(Displayed):
         with_vectors = vectors and isinstance(self.scenario.base, Factors)
         made = collect_rule(self.context(), rule, vectors=with_vectors, histories=histories)
         run, result, made_from = self._origin()
+        made = replace(made, certificate=self._promise(made.tested()))
         about = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
         whole = replace(made, about=about)
         whole.write(folder)
         return whole
+
+    def _promise(self, tested: str, procedure: str = "rule") -> Promise | None:
+        """Return what the certificate promises, as it travels; None without one."""
+        kept = self.certificate
+        if kept is None or kept.last is None:
+            return None
+        checks = kept.points[kept.last].checks
+        return Promise(
+            budgets={it.metric: it.budget for it in checks},
+            losses={it.metric: it.loss for it in checks},
+            confidence=kept.confidence,
+            questions=kept.questions,
+            approximate=kept.method == APPROXIMATE,
+            users=checks[0].users,
+            part=kept.part,
+            procedure=procedure,
+            trade_off=self.trade_off,
+            limits=kept.limits,
+            scorer=self.scorer,
+            tested=tested,
+        )
 
     def _origin(self) -> tuple[str, str | None, str]:
         run = self.run

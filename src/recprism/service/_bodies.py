@@ -50,6 +50,9 @@ class Common(Body):
     user: ItemId | None = Field(
         default=None, description="Id of the user: for reasons, the holdout, and a stored history."
     )
+    scorer: ShortText | None = Field(
+        default=None, description="Name of the model that made the scores; that of the service by default."
+    )
     time_limit: float | None = Field(
         default=None, ge=0, description="Seconds after which the list by relevance alone is returned."
     )
@@ -64,6 +67,7 @@ class Common(Body):
             "constraints": None if kept is None else {name: getattr(kept, name) for name in kept.model_fields_set},
             "price": self.price,
             "user": self.user,
+            "scorer": self.scorer,
             "time_limit": self.time_limit,
         }
 

@@ -44,6 +44,8 @@ class Loaded:
             "history_weight": file.history_weight,
             "history_window": file.history_window,
             "k": file.k,
+            "limits": dict(file.limits),
+            "certificate": None if file.certificate is None else file.certificate.to_dict(),
             "items": len(file.item_ids),
             "names": list(file.names),
             "lifts": file.lifts is not None,
@@ -62,7 +64,7 @@ def load_export(folder: Path, settings: Settings) -> Loaded:
     before = signature(folder)
     file = RuleFile.read(folder)
     try:
-        rule = ServedRule(file, candidates=settings.candidates, prices=settings.prices)
+        rule = ServedRule(file, candidates=settings.candidates, prices=settings.prices, scorer=settings.scorer)
         rule.warm_up()
         ids = file.item_ids[: file.k + 2].tolist()
         rule.rerank(ids, np.linspace(1.0, 0.0, len(ids)), history=ids[:1]).to_dict()

@@ -27,6 +27,7 @@ class Answer:
         unknown: Ids of candidates and pinned items that the export does not know.
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
+        as_tested: True if the list was made as the certified ones were; else how it differs.
         reasons: The reason of each item, if they were asked for.
 
     Stability: provisional.
@@ -44,6 +45,7 @@ class Answer:
     unknown: tuple[Id, ...] = ()
     unknown_history: tuple[Id, ...] = ()
     history_age: float | None = None
+    as_tested: bool | tuple[str, ...] = True
     reasons: tuple[Reason, ...] = ()
 
 

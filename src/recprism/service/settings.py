@@ -28,6 +28,7 @@ class Settings:
         caller_token: A second token, with which requests cannot reload the rule or switch it off; needs ``token``.
         candidates: How many of the best candidates the rule chooses from; that of the export by default.
         prices: Trade-offs by the name of a user or a segment.
+        scorer: Name of the model whose scores requests have; answers say whether it was tested.
         enabled: False starts with the kill switch on.
         shadow: Whether requests are answered with the list by relevance alone, and both lists are logged.
         holdout: Share of requests, or of users, that get ``holdout_price``; with ``log`` it needs ``log_users``.
@@ -53,6 +54,7 @@ class Settings:
     caller_token: str | None = field(default=None, repr=False)
     candidates: int | None = None
     prices: Mapping[str, Share] | None = None
+    scorer: str | None = None
     enabled: bool = True
     shadow: bool = False
     holdout: Share = 0.0

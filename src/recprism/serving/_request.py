@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recprism.rerank.limits import beyond_limits
+from recprism.rerank._limits import beyond_limits
 from recprism.serving._page import Page, Searched, search
 from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
 
 DISABLED, TOO_LATE, LIMITED = "disabled", "time limit", "limit"
+SAID = {DISABLED: "switched off", TOO_LATE: "over its time limit"}  # a list beyond the limit was tested so
 
 
 @dataclass(eq=False, kw_only=True)
@@ -31,6 +32,7 @@ class Request:
         user: Id of the user.
         history_age: Age of the stored history in seconds; None if the request gave one, or none is used.
         fallback: Why the rule does not make its list; None if it does.
+        differences: How it differs from what was tested.
     """
 
     page: Page
@@ -43,6 +45,13 @@ class Request:
     user: Id | None
     history_age: float | None
     fallback: str | None
+    differences: tuple[str, ...]
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """The limits of the rule; they are for lists of its own price and length."""
+        file = self.page.rule.file
+        return file.limits if (self.trade_off, self.page.k) == (file.trade_off, file.k) else {}
 
     @property
     def is_late(self) -> bool:
@@ -80,7 +89,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         fallback = fallback or TOO_LATE
     else:
         found = page.whole(searched.chosen)
-        if _is_beyond(base.ids, found.ids, page.rule.file.limits):
+        if _is_beyond(base.ids, found.ids, request.limits):
             found, fallback = base, LIMITED
         elif request.reasons:
             compared = page.compared(searched, found, request.trade_off, entry_prices=request.entry_prices)
@@ -95,6 +104,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         unknown_history=page.intents.unknown,
         user=request.user,
         history_age=request.history_age,
+        differences=request.differences + ((SAID[fallback],) if fallback in SAID else ()),
         _compared=compared,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ class Ranked:
             by score.
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         user: Id of the user, if it was given.
+        differences: How the request differs from what was tested; empty if it does not.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
 
     Stability: provisional.
@@ -46,7 +47,13 @@ class Ranked:
     unknown_history: tuple[Id, ...] = ()
     user: Id | None = None
     history_age: float | None = None
+    differences: tuple[str, ...] = ()
     _compared: Compared | None = field(default=None, repr=False)
+
+    @property
+    def as_tested(self) -> Literal[True] | tuple[str, ...]:
+        """True if the list was made as the certified ones were; else how it differs. No single list is certified."""
+        return self.differences or True
 
     def _plain_reasons(self) -> list[dict[str, Any]]:
         if self._compared is None:
@@ -79,5 +86,6 @@ class Ranked:
             "unknown": list(self.unknown),
             "unknown_history": list(self.unknown_history),
             "history_age": self.history_age,
+            "as_tested": list(self.differences) or True,
             **({"reasons": self._plain_reasons()} if reasons else {}),
         }

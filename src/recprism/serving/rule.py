@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.budget.promise import Promise
 from recprism.data._ids import canonical_text
 from recprism.data.shares import share
 from recprism.errors import InputError
+from recprism.forms._differences import LIFTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
 from recprism.serving._inputs import as_dials, as_ids, list_length
 from recprism.serving._page import Page, Searched, search
@@ -30,11 +32,14 @@ from recprism.serving.ranked import Ranked
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
 AT_A_TIME = 128  # requests of a batch that are searched together
-LIFTED_FROM = 500  # candidates that lifts can bring into a list: as many as a scenario has
 
 
 def load(
-    folder: str | Path, *, candidates: int | None = None, prices: Mapping[str, float | str] | None = None
+    folder: str | Path,
+    *,
+    candidates: int | None = None,
+    prices: Mapping[str, float | str] | None = None,
+    scorer: str | None = None,
 ) -> ServedRule:
     """Read an export of a rule and compile what requests need, so that no request waits for it.
 
@@ -42,13 +47,14 @@ def load(
         folder: What ``recprism export RUN`` wrote.
         candidates: How many of the best candidates the rule chooses from; that of the export by default.
         prices: Trade-offs by the name of a user or a segment; a request may give the name as its price.
+        scorer: Name of the model whose scores requests have; the answers say whether it is the one that was tested.
 
     Raises:
         InputError: If the folder is no export of a rule, or a value is out of range.
 
     Stability: provisional.
     """
-    served = ServedRule(RuleFile.read(folder), candidates=candidates, prices=prices)
+    served = ServedRule(RuleFile.read(folder), candidates=candidates, prices=prices, scorer=scorer)
     served.warm_up()
     return served
 
@@ -60,6 +66,7 @@ class ServedRule:
         file: The exported rule.
         candidates: How many of the best candidates the rule chooses from; that of the export by default.
         prices: Trade-offs by the name of a user or a segment.
+        scorer: Name of the model whose scores requests have.
 
     Attributes:
         enabled: The kill switch. If it is False, every request gets the list by relevance alone under its constraints.
@@ -68,9 +75,14 @@ class ServedRule:
     """
 
     def __init__(
-        self, file: RuleFile, *, candidates: int | None = None, prices: Mapping[str, float | str] | None = None
+        self,
+        file: RuleFile,
+        *,
+        candidates: int | None = None,
+        prices: Mapping[str, float | str] | None = None,
+        scorer: str | None = None,
     ) -> None:
-        self.file, self.enabled = file, True
+        self.file, self.enabled, self._scorer = file, True, scorer
         self._rule = PreparedRule(file)
         self._depth = file.candidates if candidates is None else int(candidates)
         if self._depth < 1:
@@ -82,6 +94,11 @@ class ServedRule:
     def names(self) -> tuple[str, ...]:
         """Names of the categories."""
         return self.file.names
+
+    @property
+    def certificate(self) -> Promise | None:
+        """What was certified about the rule; None if nothing was."""
+        return self.file.certificate
 
     def warm_up(self) -> None:
         """Compile, or read from the cache, everything that a request runs."""
@@ -113,6 +130,7 @@ class ServedRule:
         entry_prices: bool = False,
         time_limit: float | None = None,
         user: Id | None = None,
+        scorer: str | None = None,
     ) -> Ranked:
         """Choose a list from candidates with scores.
 
@@ -135,6 +153,7 @@ class ServedRule:
                 the search, which is not interrupted. In a batch it counts from the search of this request on.
             user: Id of the user, for reasons. If the export holds histories, it stands for the user's history, whose
                 items are then not shown.
+            scorer: Name of the model that made the scores; that of :func:`load` by default.
 
         Raises:
             InputError: If the rule weighs histories and none is given or known, if scores and candidates differ in
@@ -154,6 +173,7 @@ class ServedRule:
             entry_prices=entry_prices,
             time_limit=time_limit,
             user=user,
+            scorer=scorer,
         )
         return finish(request, search_all([request])[0])
 
@@ -193,6 +213,8 @@ class ServedRule:
             out = {canonical_text(it) for it in (*kept.banned, *gone, *(known if age is not None else []))}
             shown = [at for at, one in enumerate(ids) if canonical_text(one) not in out][:reach]
             ids, scores = [ids[at] for at in shown], np.asarray(scores)[shown]
+        if index is None and self.certificate is not None:  # item vectors and certificate are of one model
+            options["scorer"] = options.get("scorer") or self._scorer or self.certificate.scorer
         request = self._read(ids, scores, k, exclude=gone, started=started, **options)
         return finish(request, search_all([request])[0])
 
@@ -249,6 +271,7 @@ class ServedRule:
         entry_prices: bool = False,
         time_limit: float | None = None,
         user: Id | None = None,
+        scorer: str | None = None,
         started: float | None = None,
     ) -> Request:
         """Read a request that began at ``started``, or begins now; see :meth:`rerank` for the other arguments."""
@@ -265,6 +288,17 @@ class ServedRule:
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
         trade_off, weights = self.trade_off_of(price), rule.intents(known)
+        asked = Asked(
+            trade_off=trade_off,
+            k=k,
+            candidates=len(pool) + (0 if lifts is None else len(pool.rest)),
+            hidden=len(out),
+            constraints=kept != self._own,
+            dials=bool(dials),
+            scorer=scorer or self._scorer,
+            has_history=bool(known),
+            history_age=age,
+        )
         page = plain = Page(rule, pool, k, kept, out, weights)
         if lifts is not None:
             plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
@@ -279,6 +313,7 @@ class ServedRule:
             user=user,
             history_age=age,
             fallback=None if self.enabled else DISABLED,
+            differences=differences(self.file, asked),
         )
 
     def _history(self, given: Iterable[Id] | None, user: Id | None) -> tuple[list[Id], float | None]:

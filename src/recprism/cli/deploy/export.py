@@ -172,9 +172,11 @@ def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]
         "trade_off": made.trade_off,
         "k": made.k,
         "candidates": made.candidates,
+        "certificate": None if made.certificate is None else made.certificate.to_dict(),
     }
     size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
     said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
+    said.append("Nothing is certified about it." if made.certificate is None else made.certificate.sentence())
     if made.history_users is not None:
         said.append(
             f"It holds the histories of {len(made.history_users):,} users, which are personal data: store it, and "

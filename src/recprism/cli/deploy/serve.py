@@ -45,6 +45,13 @@ def serve(
     prices: Annotated[
         Path | None, typer.Option(help="A .toml or .json file: name of a user or segment -> trade-off.")
     ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the model whose scores requests have. Answers say whether it is the one that was tested.",
+            show_default="none",
+        ),
+    ] = None,
     disabled: Annotated[
         bool, typer.Option("--disabled", help="Start with the kill switch on: every list is by relevance alone.")
     ] = False,
@@ -110,6 +117,7 @@ def serve(
         caller_token=caller_token,
         candidates=candidates,
         prices=None if prices is None else _read_prices(prices),
+        scorer=scorer,
         enabled=not disabled,
         shadow=shadow,
         holdout=holdout,

@@ -25,9 +25,9 @@ from recprism.models._settings import choose_device
 from recprism.ranking import topk
 from recprism.rerank import Constrained, Features, Optimal
 from recprism.rerank._kernels.prices import fading_of, filling_of, prices_of
+from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import pinned_items
-from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import Terms, most_relevant, search
 
 USERS_COMPARED = 4096  # users whose lists are looked up among their candidates at once
@@ -177,7 +177,7 @@ class BatchRule:
             about["pinned"] = self._pins(seen, len(candidates))
             method, plain = Constrained(rule, **about), Constrained(by_relevance, **about)
         lists = _as_tensor(method(candidates, scores, self.k, features=features))
-        if not self.file.limits:
+        if not self.file.limits or self.k != self.file.k:
             return lists
         base = _as_tensor(plain(candidates, scores, self.k, features=features))
         beyond = beyond_limits(base.cpu().numpy(), lists.cpu().numpy(), self.file.limits)

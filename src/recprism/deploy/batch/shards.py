@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from glob import glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -26,6 +26,7 @@ from recprism.data.stream import stream_parquet
 from recprism.deploy.batch._users import UserVectors
 from recprism.deploy.batch.lists import BatchLists, BatchRule
 from recprism.errors import InputError
+from recprism.forms._differences import Asked, differences
 from recprism.forms.rule_file import RuleFile, fingerprint_of
 from recprism.runs._lock import LOCK, held
 
@@ -77,6 +78,7 @@ class BatchResult:
         changed: Lists of this run whose items are not those of the list by relevance alone, without constraints.
         held: Lists of this run that ranking with the dials returns; None without dials.
         made: Lists of this run.
+        as_tested: True if the lists are made as the certified ones were; else how they differ.
         seconds: Seconds by stage, summed over the shards of this run.
         processor_seconds: Processor seconds by stage.
 
@@ -90,6 +92,7 @@ class BatchResult:
     changed: int = 0
     held: int | None = None
     made: int = 0
+    as_tested: Literal[True] | tuple[str, ...] = True
     seconds: dict[str, float] = field(default_factory=dict)
     processor_seconds: dict[str, float] = field(default_factory=dict)
 
@@ -101,6 +104,8 @@ class BatchResult:
             lines.append(f"{self.changed:,} of {self.made:,} new lists differ from the list by relevance alone.")
         if self.made and self.held is not None:
             lines.append(f"Ranking with the dials returns {self.held:,} of {self.made:,} new lists.")
+        if self.as_tested is not True:
+            lines.append(f"The lists are not made as those that were tested: {', '.join(self.as_tested)}.")
         return tuple(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,7 +185,7 @@ def make_batch(
                 made = list(executor.map(make_shard, job, pieces, on_done=step))
         finally:
             _opened.cache_clear()
-    return _summed(job, made, len(vectors), len(shards))
+    return _summed(job, made, len(vectors), len(shards), manifest["as_tested"])
 
 
 def make_shard(job: BatchJob, shard: Shard) -> dict[str, Any]:
@@ -281,7 +286,24 @@ def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list
         "k": job.k,
         "dials": list(file.names) if job.dials else None,
         "device": job.device,
+        "certificate": None if file.certificate is None else file.certificate.to_dict(),
+        "as_tested": list(_differences(job, file, seen is not None)) or True,
     }
+
+
+def _differences(job: BatchJob, file: RuleFile, has_history: bool) -> tuple[str, ...]:
+    """Return how the lists differ from those that were tested; scores are those of the export's own item vectors."""
+    scorer = None if file.certificate is None else file.certificate.scorer
+    return differences(
+        file,
+        Asked(
+            trade_off=file.trade_off,
+            k=job.k,
+            candidates=file.candidates,
+            scorer=scorer,
+            has_history=has_history,
+        ),
+    )
 
 
 def _require_same(folder: Path, manifest: dict[str, Any]) -> None:
@@ -333,7 +355,9 @@ def _frame(lists: BatchLists, user_ids: NDArray[Any], file: RuleFile) -> pl.Data
     return table
 
 
-def _summed(job: BatchJob, made: list[dict[str, Any]], n_users: int, n_shards: int) -> BatchResult:
+def _summed(
+    job: BatchJob, made: list[dict[str, Any]], n_users: int, n_shards: int, as_tested: Literal[True] | list[str]
+) -> BatchResult:
     seconds, processor = ({}, {}) if not made else (_sums([it["times"][at] for it in made]) for at in (0, 1))
     return BatchResult(
         str(job.folder),
@@ -343,6 +367,7 @@ def _summed(job: BatchJob, made: list[dict[str, Any]], n_users: int, n_shards: i
         sum(it["changed"] for it in made),
         sum(it["held"] for it in made) if job.dials else None,
         sum(it["lists"] for it in made),
+        as_tested if as_tested is True else tuple(as_tested),
         seconds,
         processor,
     )

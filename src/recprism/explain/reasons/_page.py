@@ -18,10 +18,10 @@ from recprism.errors import InputError
 from recprism.explain.reasons._codes import GRID, PRECISION
 from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
 from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
+from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
 from recprism.rerank.constraints.constrained import Constrained
-from recprism.rerank.limits import beyond_limits
 from recprism.rerank.optimal import goal_units
 
 Ints = NDArray[np.int64]
