@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -30,6 +30,9 @@ from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
+
+Compile = Callable[[Scenario, Rule], Ranker]
+"""Compiles the lists that a rule makes in a context into something else that ranks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,7 @@ def within_budget(
     method: Literal["betting", "t"] = "betting",
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
+    through: Compile | None = None,
     on_step: ProgressCallback | None = None,
 ) -> CertifiedRule:
     """Find the rule with the most diverse lists whose loss is certified to stay within all budgets.
@@ -80,6 +84,8 @@ def within_budget(
         trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
             then stays unread.
+        through: Compiles the rule of each point in the context that judges; its lists are tested instead of the rule's.
+            They have no limit.
         on_step: Receives the number of points that are done, and how many there are at most.
 
     Returns:
@@ -102,9 +108,12 @@ def within_budget(
 
     def points() -> Iterator[tuple[Values, Values]]:
         for trade_off in steps:
-            values, lists = _judged_point(judge, goal, trade_off, names)
+            values, lists = _judged_point(judge, goal, trade_off, names, through)
             step()
-            yield values, {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+            if through is None:
+                yield values, {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+            else:
+                yield values, dict.fromkeys(names, np.ones(judge.base.n_users))
 
     certificate = certify_until_refused(base, points(), budgets, confidence=confidence, method=method, part=part)
     rule = violations = None
@@ -129,12 +138,13 @@ def _judged(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> tuple[Val
 
 
 def _judged_point(
-    judge: Scenario, goal: str, trade_off: float, names: tuple[str, ...]
+    judge: Scenario, goal: str, trade_off: float, names: tuple[str, ...], through: Compile | None
 ) -> tuple[Values, dict[str, Lists]]:
     """Return the values and the lists of one point of the path; known lists are not made again."""
     depth = max(int(name.partition("@")[2]) for name in names)
-    if judge.constraints:
-        return _judged(judge, rule_at(judge, goal, trade_off), names)
+    if judge.constraints or through is not None:
+        rule = rule_at(judge, goal, trade_off)
+        return _judged(judge, rule if through is None else through(judge, rule), names)
     if depth <= judge.k:
         lists = lists_at(judge, goal, trade_off)
     else:

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.promise import Promise
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import Share, share
+from recprism.data.shares import Share, percent, share
 from recprism.dials.solve import widen_margins
 from recprism.errors import InputError
 from recprism.forms._export_formats import Side, decoded_vectors, format_named
@@ -64,6 +65,8 @@ class Export:
         agreement: How many live lists equal those of the rule; None if the vectors are not compiled from one.
         constraints: What the lists of the run keep. Banned items have no vector in the files. Pins, shares and floors
             are not in the vectors: the program that serves them must apply these.
+        certificate: What was certified about lists of this form, in plain values; None if nothing was.
+        measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
 
     Stability: provisional.
     """
@@ -88,6 +91,18 @@ class Export:
     items_moved: bool = False
     agreement: Agreement | None = None
     constraints: dict[str, Any] = field(default_factory=dict)
+    certificate: Mapping[str, Any] | None = None
+    measured: Mapping[str, Any] | None = None
+
+    def promise(self) -> str:
+        """Return what is certified about the lists, or that nothing is."""
+        if self.certificate is not None:
+            return str(self.certificate["sentence"])
+        if self.measured is None:
+            return "Not certified."
+        it = self.measured
+        loss = f"measured loss {percent(it['loss'])} of {it['metric']}, {it['users']:,} users of the {it['part']} part"
+        return f"Not certified ({loss}); name a --budget to certify lists of this form."
 
     @property
     def index_stays(self) -> bool:
@@ -106,6 +121,8 @@ class Origin:
         result: Name of the result, if it has one.
         made_from: Fingerprint of the run; "" without one.
         constraints: What the lists keep, by id and name.
+        certificate: What was certified about lists of this form; None if nothing was.
+        measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
 
     Stability: provisional.
     """
@@ -116,6 +133,8 @@ class Origin:
     result: str | None = None
     made_from: str = ""
     constraints: Mapping[str, Any] = field(default_factory=dict)
+    certificate: Promise | None = None
+    measured: Mapping[str, Any] | None = None
 
 
 def export_vectors(
@@ -177,7 +196,7 @@ def export_vectors(
         step()
         made = Export(
             format=to,
-            **asdict(origin),
+            **{**asdict(origin), "certificate": None if origin.certificate is None else origin.certificate.to_dict()},
             metric=wanted,
             user_version=versions[0],
             item_version=versions[1],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,12 +16,13 @@ from numpy.typing import NDArray
 from recprism._display import Displayed
 from recprism._version import __version__
 from recprism.budget.certificate import APPROXIMATE, Certificate
+from recprism.budget.path import deciding_part
 from recprism.budget.promise import Promise
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
-from recprism.budget.within import CertifiedRule
+from recprism.budget.within import CertifiedRule, Compile, within_budget
 from recprism.cmb import CMB
-from recprism.data._bound import contents_of
+from recprism.data._bound import contents_of, hash_of
 from recprism.data._files import require_new_folder
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.concepts import Concepts
@@ -282,6 +284,8 @@ class Result(Displayed):
         metric: str | None = None,
         margin: Share | None = None,
         for_index: str | Path | None = None,
+        budgets: Mapping[str, Share] | None = None,
+        confidence: Share = 0.95,
         on_step: ProgressCallback | None = None,
     ) -> Export | RuleFile:
         """Write the rule, or what it is compiled into for live lists, into a new folder.
@@ -302,6 +306,9 @@ class Result(Displayed):
             metric: The metric of the index; by default the model's own.
             margin: As in :func:`recprism.forms.export_vectors`.
             for_index: As in :func:`recprism.forms.export_vectors`.
+            budgets: Metric -> the share of it that lists of this form may lose. Every step of the path is compiled for
+                the users who judge; the furthest certified one is exported. It is one further question to the labels.
+            confidence: Of that certificate.
             on_step: Receives progress.
 
         Raises:
@@ -321,6 +328,7 @@ class Result(Displayed):
             "metric": metric,
             "margin": margin,
         }
+        of_vectors |= {"budgets": budgets}
         of_vectors |= {"for_index": for_index, "ordered": ordered, "rest": rest, "concepts": concepts is not None}
         of_rule = {"vectors": not vectors, "histories": histories}
         for name, given in (of_vectors if form == "rule" else of_rule).items():
@@ -330,14 +338,17 @@ class Result(Displayed):
         if form == "rule":
             return self._export_rule(folder, vectors, histories)
         _ = self.scenario.factors  # refuses scores without vectors
-        alpha, rule = share(alpha, "alpha"), None
+        alpha, rule, tested = share(alpha, "alpha"), None, dict[str, Any]()
         if form == "vectors" or alpha == 0:
+            if budgets:
+                raise InputError("these vectors are not compiled from a rule, so no --budget can certify them; omit it")
             factors = self._own_vectors(form, alpha)
         else:
-            rule = self._rule_at(alpha)
-            made = compile_rule(self.context(), rule, form, ordered=ordered, rest=rest, concepts=concepts)  # type: ignore[arg-type]
+            compiled: dict[str, Any] = {"form": form, "ordered": ordered, "rest": rest, "concepts": concepts}
+            rule, tested = self._tested_form(alpha, budgets, confidence, compiled)
+            made = compile_rule(self.context(), rule, **compiled)
             factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
-        origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario))
+        origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario), **tested)
         return export_vectors(
             self.context(),
             factors,
@@ -368,10 +379,54 @@ class Result(Displayed):
         whole.write(folder)
         return whole
 
-    def _promise(self, tested: str, procedure: str = "rule") -> Promise | None:
-        """Return what the certificate promises, as it travels; None without one."""
-        kept = self.certificate
-        if kept is None or kept.last is None:
+    def _tested_form(
+        self, alpha: float, budgets: Mapping[str, Share] | None, confidence: Share, compiled: Mapping[str, Any]
+    ) -> tuple[Rule, dict[str, Any]]:
+        """Return the rule to compile, and what is certified or measured about the lists of the form.
+
+        Raises:
+            InputError: If no step of the path is certified within the budgets.
+        """
+
+        def through(case: Scenario, rule: Rule) -> Factors:
+            return compile_rule(case, rule, **compiled).factors
+
+        if budgets is None:
+            rule = self._rule_at(alpha)
+            return rule, {"measured": self._measured(rule, through)}
+        if alpha != 1 or isinstance(self.scenario, StickyScenario):
+            why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
+            raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
+        found = within_budget(self.scenario, self.goal, budgets, confidence=confidence, through=through)
+        if found.rule is None:
+            raise InputError(f"lists by {compiled['form']} are not certified. {found.certificate.sentence()}")
+        words = json.dumps({**found.rule.to_dict(), **compiled}, sort_keys=True, default=str)
+        procedure = f"{compiled['form']}, compiled anew for each context"
+        return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
+
+    def _measured(self, rule: Rule, through: Compile) -> dict[str, Any] | None:
+        """Return the loss of lists of a form on the part that certifies; None without labels."""
+        judge = self.scenario.on(deciding_part(self.scenario.split, self.scenario.part))
+        if not len(judge.split.part(judge.part)):
+            return None
+        metric = f"ndcg@{judge.k}"
+        before, after = (
+            judge.evaluate(it, (metric,), bootstrap=0).values[metric] for it in (judge.base, through(judge, rule))
+        )
+        judged = ~np.isnan(before - after)
+        loss = float(1 - after[judged].mean() / before[judged].mean())
+        return {"metric": metric, "loss": loss, "users": int(judged.sum()), "part": judge.part}
+
+    def _promise(self, tested: str, procedure: str = "rule", of: CertifiedRule | None = None) -> Promise | None:
+        """Return what a certificate promises, as it travels; None without one.
+
+        Args:
+            tested: Hash of what was tested.
+            procedure: How its lists were made.
+            of: What was certified; the rule of the result by default.
+        """
+        kept, rule = (self.certificate, self.rule) if of is None else (of.certificate, of.rule)
+        if kept is None or kept.last is None or rule is None:
             return None
         checks = kept.points[kept.last].checks
         return Promise(
@@ -383,7 +438,7 @@ class Result(Displayed):
             users=checks[0].users,
             part=kept.part,
             procedure=procedure,
-            trade_off=self.trade_off,
+            trade_off=rule.trade_off,
             limits=kept.limits,
             scorer=self.scorer,
             tested=tested,

@@ -67,6 +67,14 @@ def export(
             "lists in what its codes decode to."
         ),
     ] = None,
+    budget: Annotated[
+        float | None,
+        share_option(
+            help="Certify lists of this form: compile every step of the path for the held-out users, and export the "
+            "furthest step whose loss of NDCG@10 stays within the budget.",
+            show_default="not certified",
+        ),
+    ] = None,
     ordered: Ordered = False,
     rest: Rest = None,
     concepts: ConceptWords = None,
@@ -89,7 +97,8 @@ def export(
 
     The rule makes the live lists that `recprism recommend` shows, at request time. The other forms are compiled for
     live lists: all known interactions count as seen. The command prints and stores how many of their lists equal those
-    of the rule. The certificate is about the rule.
+    of the rule. The certificate of the run is about the rule, and travels with it. Lists of another form are certified
+    by --budget; without it the command says what they lose.
 
     Files of vectors are read back and ranked before they are kept. User vectors belong to one version of the item
     vectors. The version is in the files and in their names, and loading any other pair is refused. If only user vectors
@@ -102,6 +111,7 @@ def export(
     - `recprism export runs/x --form user-vectors --to parquet`
     - `recprism export runs/x --form user-vectors --to faiss -o index`
     - `recprism export runs/x --form dials --ordered --rest user-vectors`
+    - `recprism export runs/x --form dials --budget 5%`
     - `recprism export runs/x --form user-vectors --alpha 0 -o rollback`
     """
     from recprism.forms.vectors import Export
@@ -119,6 +129,7 @@ def export(
             alpha=alpha,
             margin=margin,
             for_index=for_index,
+            budgets=None if budget is None else {"ndcg@10": budget},
             ordered=ordered,
             rest=with_rest(rest),
             vectors=not no_vectors,
@@ -163,7 +174,8 @@ def _about_vectors(made: Export, folder: Path) -> tuple[dict[str, Any], list[str
     live = () if made.live is None else made.live.sentences()
     equal = () if made.agreement is None else (made.agreement.sentence(),)
     facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
-    return facts, [f"{made.users} and {made.items} -> {folder}", *equal, index, *bound, *live]
+    said = () if made.agreement is None else (made.promise(),)
+    return facts, [f"{made.users} and {made.items} -> {folder}", *equal, *said, index, *bound, *live]
 
 
 def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]]:
