@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recprism.rerank._limits import beyond_limits
+from recprism.rerank._limits import ROUNDING, cuts_of, largest_loss
 from recprism.serving._page import Page, Searched, search
 from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
@@ -111,10 +111,4 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
 
 def _is_beyond(base: Sequence[Id], ids: Sequence[Id], limits: Mapping[str, float]) -> bool:
     """Whether a list could lose more than a limit of the rule."""
-    if not limits or base == ids:
-        return False
-    numbers = {one: at for at, one in enumerate((*base, *ids))}
-    lists = np.full((2, max(len(base), len(ids))), -1)
-    for row, own in zip(lists, (base, ids), strict=True):
-        row[: len(own)] = [numbers[one] for one in own]
-    return bool(beyond_limits(lists[:1], lists[1:], limits)[0])
+    return any(largest_loss(base[:cut], ids[:cut]) > limit + ROUNDING for cut, limit in cuts_of(limits))
