@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
-from recprism.runs.jobs.diversify import effect
+from recprism.budget import certify, possible_losses
+from recprism.deploy.check import _least_gained
+from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.diversify import diversify_within, effect
 from recprism.runs.run import Run
 
 
@@ -25,25 +29,89 @@ def test_the_exit_code_follows_the_measured_change(
     change = effect(diversified, ("subtopic_coverage@10", "ndcg@10"), controls=False).change
     gain, loss = change["subtopic_coverage@10"].relative, -change["ndcg@10"].relative
     assert gain > 0.02
-    kept = ("--min-gain", f"sc={gain - 0.01}", "--max-ndcg-loss", max(loss, 0) + 0.01)
+    kept = ("--min-gain", f"sc={gain - 0.01}", "--max-ndcg-loss", max(loss, 0) + 0.01, "--measured")
     assert call("check", diversified.path, *kept) == 0
-    assert capsys.readouterr().out.count("holds") == 2
+    out = capsys.readouterr().out
+    assert (out.count("holds"), out.count("(measured)"), out.count("bound")) == (2, 2, 0)
     report = tmp_path / "check.xml"
-    assert call("check", diversified.path, "--min-gain", f"subtopic_coverage@10={gain + 0.01}", "--junit", report) == 1
+    beyond = ("--min-gain", f"subtopic_coverage@10={gain + 0.01}", "--measured", "--junit", report)
+    assert call("check", diversified.path, *beyond) == 1
     assert "FAILS" in capsys.readouterr().out
     suite = ElementTree.fromstring(report.read_text(encoding="utf-8"))
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
 
 
-def test_confidence_asks_for_more(
-    diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+@pytest.fixture(scope="module")
+def found(trained_run: Callable[..., Run]) -> Run:
+    """A rule within a wide budget."""
+    run = trained_run(3, 16)
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))
+    return run
+
+
+def test_a_loss_is_tested_as_the_certificate_tests_it(
+    found: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
-    row = effect(diversified, ("subtopic_coverage@10",), controls=False).change["subtopic_coverage@10"]
-    between = (row.relative + row.low / row.a) / 2
-    assert call("check", diversified.path, "--min-gain", f"sc={between}", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["passed"]
-    assert call("check", diversified.path, "--min-gain", f"sc={between}", "--confident", "--json") == 1
-    assert not json.loads(capsys.readouterr().out)["passed"]
+    """The certified budget passes on the labels that certified it, and what these refuse does not."""
+    result = found.load_result("validation")
+    (test,) = result.certificate.points[result.certificate.last].checks
+    words = ("check", found.path, "--part", "validation", "--json", "--max-ndcg-loss")
+    assert call(*words, "30%") == 0
+    (row,) = json.loads(capsys.readouterr().out)["limits"]
+    assert row["value"] < row["bound"] <= 0.3
+    assert (row["confidence"], row["users"], row["users_needed"]) == (0.95, test.users, None)
+    names = ("ndcg@10",)
+    before, after = (result.scenario.evaluate(it, names) for it in (result.scenario.base, result.model))
+    lists = (result.scenario.rank(it, 10)[0] for it in (result.scenario.base, result.model))
+    possible = [{"ndcg@10": possible_losses(*lists, "ndcg@10")}]
+    for budget in (row["bound"], row["bound"] - 0.0002):  # the bound is the least budget that is certified
+        made = certify(before.values, [after.values], {"ndcg@10": budget}, possible=possible)
+        assert (made.last is not None) == (budget == row["bound"])
+        assert call(*words, budget) == (0 if budget == row["bound"] else 1)
+
+
+def test_a_mean_within_its_limit_does_not_pass_without_evidence(
+    found: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    """Between value and bound: passes as measured, fails with confidence, passes with less of it."""
+    for option, metric in (("--max-loss", "ndcg@10"), ("--min-gain", "subtopic_coverage@10")):
+        assert call("check", found.path, option, f"{metric}=0.01%", "--json") in (0, 1)
+        (row,) = json.loads(capsys.readouterr().out)["limits"]
+        between = (row["value"] + row["bound"]) / 2
+        words = ("check", found.path, option, f"{metric}={between}")
+        assert call(*words, "--measured") == 0
+        capsys.readouterr()
+        assert call(*words) == 1
+        out = " ".join(capsys.readouterr().out.split())
+        assert f"95 % confidence, {row['users']} users), at {'most' if option == '--max-loss' else 'least'}" in out
+        assert "wanted; that is not shown yet, about " in out
+        assert "users are needed" in out
+        assert call(*words, "--confidence", "50%") == 0
+        beyond = row["value"] - 0.001 if option == "--max-loss" else row["value"] + 0.001
+        capsys.readouterr()
+        assert call("check", found.path, option, f"{metric}={beyond}") == 1
+        assert f"; the measured {row['kind']} is" in " ".join(capsys.readouterr().out.split())
+
+
+def test_metrics_of_all_lists_and_those_without_bounds_are_measured(
+    found: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    words = ("--max-loss", "gini=99%", "--max-loss", "pc=99%", "--max-loss", "alpha_ndcg=99%", "--min-gain", "sc=1%")
+    assert call("check", found.path, *words) == 0
+    out = capsys.readouterr().out
+    assert (out.count("(measured)"), out.count("lower bound")) == (3, 1)
+
+
+def test_a_gain_that_is_not_there_is_shown_in_at_most_a_twentieth() -> None:
+    """The true gain is the limit: 400 draws of 300 users, of whom a few gain everything."""
+    generator, shown = np.random.default_rng(0), 0
+    for _ in range(400):
+        old = generator.uniform(0.2, 0.4, 300)
+        new = np.where(generator.random(300) < 0.05, 0.9, old)  # a gain of 10 % in the mean
+        shown += _least_gained(old, new, 0.1, new.mean() / old.mean() - 1, 0.05)[0] >= 0.1
+    assert shown <= 32  # the 99 % point of 5 % of 400
+    sure = _least_gained(old, old * 1.2, 0.1, 0.2, 0.05)[0]
+    assert 0.15 < sure < 0.2
 
 
 @pytest.mark.parametrize(

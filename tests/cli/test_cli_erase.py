@@ -97,6 +97,16 @@ def test_a_verdict_that_holds_names_factors_next_to_nulls(
     view = json.loads(capsys.readouterr().out)
     assert view["directions"]
     assert "factors matter to it" in view["checked"]
+    assert call("erase", planted.path, "--user", user, "--axes", "raw", "--top", 1, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["directions"]) == 1 < len(view["directions"])
+
+
+def test_a_number_of_factors_is_refused_where_none_is_named(
+    diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
+) -> None:
+    for one in (("--user", 1), ("--item", 1)):
+        assert call("erase", diversified, *one, "--axes", "raw", "--top", 3) == 2
+        assert "--top has no effect: no factor is named before" in capsys.readouterr().err
 
 
 def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
@@ -105,6 +115,8 @@ def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], 
     assert view["title"] == "Toy Story (1995)"
     assert {"promotion", "entered", "left"} <= set(view)
     assert view["factors"] == view["directions"] == []
+    assert call("erase", diversified, "--draws", 1, "--controls", 0, "--features", "5", "--json") == 0
+    assert {row["features"] for row in json.loads(capsys.readouterr().out)["erasure"]["rows"]} == {5}
 
 
 @pytest.mark.slow
@@ -130,7 +142,7 @@ def test_json_on_users_that_were_held_out(
     found = json.loads(capsys.readouterr().out)
     assert found["objective"] == "subtopic_coverage@10"
     assert found["held_out_users"] == 120
-    assert {row["features"] for row in found["erasure"]["rows"]} >= {0, 3, 5, 10, 16}
+    assert {row["features"] for row in found["erasure"]["rows"]} == {3}
     assert found["verdict"]["sentence"]
     assert "120 users" in found["notes"][0]
     assert [row["control"] for row in found["controls"]["rows"]][-1] == "promotion of items"
@@ -159,6 +171,7 @@ def test_the_whole_curve_without_controls(
         (("--controls", "3"), "fewer than 40 can never show a gain beyond chance"),
         (("--axes", "sideways"), "axes are"),
         (("--item", "1"), "has no effect for a single user or item"),
+        (("--controls", "0", "--top", "3"), "--top has no effect with --controls 0"),
     ],
 )
 def test_bad_words(

@@ -13,7 +13,7 @@ from recprism.cli import app
 from recprism.cli._modes import COMMANDS, Choice, Mode, ignored
 from recprism.cli._usage import UsageError, parameter_name
 from recprism.errors import InputError
-from recprism.runs.config import RunConfig
+from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, RunConfig
 from recprism.runs.run import Run
 
 SAMPLES = ("1", "0.05", "0.6", "100")
@@ -25,15 +25,16 @@ ALWAYS = {
     "train": "resume mlflow as_json",
     "import": "scores output interactions held_out columns items subtopic_column overwrite as_json",
     "evaluate": "target metrics against bootstrap output as_json",
-    "recommend": "run_directory k users judged output base allow_violations name as_json",
+    "recommend": "run_directory k users judged output base name as_json",
     "audit": "target as_json",
     "explain": "lists as_json",
     "search": "executor metrics resume name mlflow as_json",
-    "erase": "run_directory user goal axes top part name as_json",
+    "erase": "run_directory user goal axes part name as_json",
     "export": "run_directory output form name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
     "serve": "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
     "max_candidates max_k max_in_flight drain",
+    "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor": "run_directory served floor output junit as_json",
     "experiment": "run_directory holdout power alpha part name as_json",
     "interleave": "target as_json",
@@ -99,6 +100,8 @@ MINIMAL = {
     "recommend": {
         "with --judged": "run --judged",
         "without --judged": "run",
+        "for a result that must keep constraints": "bound",
+        "for a result without such constraints": "found",
     },
     "audit": {
         "for a run": "run",
@@ -131,6 +134,8 @@ MINIMAL = {
         "for a single user or item": "found --item 1",
         "with --json": "found --json",
         "without --json": "found",
+        "with --controls above 0": "found",
+        "with --controls 0": "found --controls 0",
     },
     "export": {
         **{f"for --form {form}": f"run --form {form}" for form in ("rule", "dials", "user-vectors", "boosts")},
@@ -146,6 +151,7 @@ MINIMAL = {
         "with --holdout": "rule --holdout 5%",
         "without --holdout": "rule",
     },
+    "check": {"with --measured": "found --measured", "without --measured": "found"},
     "monitor": {
         "with --served": "rule --served log --taken taken.csv",
         "without --served": "found --lists lists.csv",
@@ -168,11 +174,13 @@ MINIMAL = {
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run, a diversified run, and a file; no command may read anything else before it refuses an option."""
+    """Three runs and a file; no command may read anything else before it refuses an option."""
     monkeypatch.chdir(tmp_path)
-    for name in ("run", "found"):
+    for name in ("run", "found", "bound"):
         Run.create(name, RunConfig())
     Path("found", "delta.safetensors").touch()
+    asked = BudgetConfig(budgets={"ndcg@10": 0.05}, constraints=ConstraintsConfig(tail_floor=0.1))
+    Run.open("bound").set_diversify(DiversifyConfig(within=asked))
     Path("lists.csv").touch()
 
 

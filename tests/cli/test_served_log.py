@@ -71,6 +71,19 @@ def test_an_alarm_is_exit_code_1_in_every_form(recprism: Recprism, folder: Path)
     assert 'failures="3"' in Path("found.xml").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("option", ["--max-fallbacks", "--max-unmet"])
+def test_an_eighth_of_the_requests_is_too_much_for_a_limit(recprism: Recprism, folder: Path, option: str) -> None:
+    eighth = pl.int_range(pl.len()) % 8 == 0
+    changed = {"fallback": pl.when(eighth).then(pl.lit("error")), "unmet": pl.when(eighth).then(1).otherwise(0)}
+    pl.read_parquet("log/a.parquet").with_columns(**changed).cast(dict(SERVED_LOG_COLUMNS)).write_parquet(
+        "some.parquet"
+    )
+    limits = {"--max-fallbacks": "50%", "--max-unmet": "50%", "--floor": "0.1%"}
+    for limit, code in (("50%", 0), ("1%", 1)):
+        words = [word for pair in {**limits, option: limit}.items() for word in pair]
+        assert recprism("monitor", "rule", "--served", "some.parquet", *words).code == code
+
+
 def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
     found = recprism(
         "monitor", "rule", "--served", "log", "--taken", "taken.csv", "--column", "item=what", "--max-hit-loss", "5%"

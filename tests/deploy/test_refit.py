@@ -233,6 +233,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     for words, message in (
         (("refit", new, "--like", old, "--budget", 0.1), "there is no option --budget"),
         (("refit", new, "--max-churn", 0.1), "--like is missing"),
+        (("refit", new, "--like", old, "--like-name", "bold"), "bold"),
         (("diversify", new, "--max-churn", 0.1), "there is no option --max-churn"),
     ):
         code, said = recprism(*words)

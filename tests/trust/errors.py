@@ -256,11 +256,14 @@ steer certified --user 1 --set k0=2
 erase run
 erase certified
 erase found --json --curve
+erase found --controls 0 --top 3
+erase found --user 1 --top 3
 check found
 check found --min-gain sc=5
 check found --max-ndcg-loss 1% --max-loss ndcg=2%
 check found --max-ndcg-loss 5
 check found --max-ndcg-loss nan
+check found --max-ndcg-loss 1% --measured --confidence 99%
 check run --max-ndcg-loss 0.1
 Reports, exports and serving
 report nowhere

@@ -144,6 +144,16 @@ def _is_diversified(values: Values) -> bool | None:
     return None
 
 
+def _must_keep(values: Values) -> bool | None:
+    """Whether lists must keep constraints; None if the run cannot be read, which the command then says."""
+    from recprism.runs.run import Run
+
+    with suppress(RecprismError, OSError):
+        asked = Run.open(values["run_directory"], values["name"]).constraints
+        return bool(asked.model_dump(exclude_defaults=True)) and not asked.allow_violations
+    return None
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 SUBTOPICS = "subtopics subtopic_column subtopic_separator subtopic_level"
@@ -226,7 +236,13 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
             "with --bootstrap 0 and without --against",
         ),
     ),
-    "recommend": (_with("--judged", "judged", "part"),),
+    "recommend": (
+        _with("--judged", "judged", "part"),
+        (
+            Mode("for a result that must keep constraints", "allow_violations", lambda it: _must_keep(it) is True),
+            Mode("for a result without such constraints", "", lambda it: _must_keep(it) is False),
+        ),
+    ),
     "audit": (
         _of_run_or_file("goal budgets guard confidence approximate show executor", f"columns {LIST_FILES}"),
         BY_COLUMN,
@@ -264,6 +280,12 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
             "for a single user or item",
         ),
         _with("--json", "as_json", otherwise="curve"),
+        _either(
+            lambda it: it["controls"] > 0,
+            "with --controls above 0",
+            "top",
+            "with --controls 0",
+        ),
     ),
     "export": (
         (
@@ -283,6 +305,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         ),
     ),
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
+    "check": (_with("--measured", "measured", otherwise="confidence"),),
     "monitor": (
         _with(
             "--served",

@@ -8,15 +8,23 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 from xml.etree import ElementTree
 
+import numpy as np
+
+from recprism.budget.certificate import Check
+from recprism.budget.certifying import certify
+from recprism.budget.evidence import BUDGETS, Array, betting_test, possible_losses, users_needed
 from recprism.data.progress import ProgressCallback
-from recprism.data.shares import Share, shares
+from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Difference, parse
-from recprism.runs.jobs.diversify import effect
+from recprism.runs.jobs.diversify import Effect, effect
+from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 Kind = Literal["loss", "gain"]
+HALF = 0.5
+"""The budget that stands for a gain: new lists scaled by HALF / (1 + gain) lose at most half of the base."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,12 @@ class Limit:
         metric: Name of the metric.
         limit: The largest loss or the least gain.
         value: The measured loss or gain.
-        bound: The unfavourable end of its 95 % interval; None for a metric of all lists together.
         passed: Whether the limit holds.
+        users: How many users were judged.
+        confidence: Of the bound; None if the limit was compared with the measured value.
+        bound: Upper confidence bound of the loss, or lower one of the gain; None if the value was measured only.
+        users_needed: To show that the limit holds, at this value and spread, with 80 % power. None if the limit holds,
+            or if the value is beyond it.
 
     Stability: provisional.
     """
@@ -40,15 +52,32 @@ class Limit:
     metric: str
     limit: float
     value: float
-    bound: float | None
     passed: bool
+    users: int
+    confidence: float | None = None
+    bound: float | None = None
+    users_needed: int | None = None
 
     def sentence(self) -> str:
-        """Describe the limit and whether it holds."""
-        word = "at most" if self.kind == "loss" else "at least"
-        doubt = "" if self.bound is None else f" ({self.bound:+.2%} at the end of its interval)"
-        state = "holds" if self.passed else "FAILS"
-        return f"{state}: {self.kind} of {self.metric} {self.value:+.2%}{doubt}, {word} {self.limit:.2%} wanted"
+        """Describe the limit, whether it holds, and why not."""
+        end, word, beyond = _WORDS[self.kind]
+        state, why = "holds" if self.passed else "FAILS", ""
+        doubt = "measured"
+        if self.bound is not None:
+            doubt = (
+                f"{end} bound {self.bound:+.2%}, {100 * (self.confidence or 0):g} % confidence, {self.users:,} users"
+            )
+            if not self.passed:
+                why = f"; the measured {self.kind} is {beyond}" if self._is_beyond() else "; that is not shown yet"
+            if self.users_needed is not None:
+                why += f", about {self.users_needed:,} users are needed"
+        return f"{state}: {self.kind} of {self.metric} {self.value:+.2%} ({doubt}), {word} {self.limit:.2%} wanted{why}"
+
+    def _is_beyond(self) -> bool:
+        return self.value > self.limit if self.kind == "loss" else self.value < self.limit
+
+
+_WORDS = {"loss": ("upper", "at most", "larger"), "gain": ("lower", "at least", "smaller")}
 
 
 @dataclass(frozen=True)
@@ -58,7 +87,6 @@ class CheckResult:
     Attributes:
         run: The run directory.
         part: The part whose labels were used.
-        confident: Whether limits apply to the unfavourable end of each interval, instead of to the mean.
         limits: One entry per limit.
 
     Stability: provisional.
@@ -66,7 +94,6 @@ class CheckResult:
 
     run: str
     part: str
-    confident: bool
     limits: tuple[Limit, ...]
 
     @property
@@ -107,17 +134,22 @@ def check(
     gains: Mapping[str, Share],
     *,
     part: Part = "test",
-    confident: bool = False,
+    confidence: Share | None = 0.95,
     on_step: ProgressCallback | None = None,
 ) -> CheckResult:
     """Check a diversified run against limits.
+
+    A limit holds if the test of the certificate shows it: the one-sided test by betting, on the users of the part. Each
+    limit is tested at the full level. That is right for "all limits hold", which is wrong only if a limit that does not
+    hold passes its own test (intersection-union). No test on users can decide on a metric of all lists together, or on
+    one whose values may leave 0 to 1. Their measured value must be within the limit.
 
     Args:
         run: A diversified run.
         losses: Metric -> largest loss, as a share of the base's value.
         gains: Metric -> least gain, as a share of the base's value.
         part: The part whose labels are used.
-        confident: Apply limits to the unfavourable end of each 95 % interval, instead of to the mean.
+        confidence: That all limits hold, if all pass. None compares measured values with the limits.
         on_step: Receives progress.
 
     Raises:
@@ -127,22 +159,62 @@ def check(
         raise InputError(
             "nothing to check: name a limit, such as --max-ndcg-loss 1% or --min-gain subtopic_coverage@10=5%"
         )
-    change = effect(run, tuple(dict.fromkeys((*losses, *gains))), part=part, controls=False, on_step=on_step).change
     wanted: list[tuple[Kind, str, float]] = [("loss", name, limit) for name, limit in shares(losses, "loss").items()]
     wanted += [("gain", name, limit) for name, limit in shares(gains, "gain", 0, math.inf).items()]
-    limits = tuple(_limit(kind, change[name], limit, confident) for kind, name, limit in wanted)
-    return CheckResult(str(run.path), part, confident, limits)
+    level = None if confidence is None else share(confidence, "confidence", *CONFIDENCE)
+    result = run.load_result(part)
+    names = tuple(dict.fromkeys((*losses, *gains)))
+    found = effect(run, names, part=part, controls=False, result=result, on_step=on_step)
+    limits = tuple(_limit(kind, found.change[name], limit, level, result, found) for kind, name, limit in wanted)
+    return CheckResult(str(run.path), part, limits)
 
 
-def _limit(kind: Kind, row: Difference, limit: float, confident: bool) -> Limit:
+def _limit(kind: Kind, row: Difference, limit: float, level: float | None, result: Result, found: Effect) -> Limit:
     if row.relative is None:
         raise InputError(f"{row.name} is 0 before the change; no share of it can be lost or gained")
-    if confident and row.low is None:
-        raise InputError(f"{row.name} is one number for all lists and has no interval; check it without --confident")
-    downwards = parse(row.name)[0].higher_is_better is False
-    sign = (-1.0 if kind == "loss" else 1.0) * (-1.0 if downwards else 1.0)
-    doubtful = row.high if downwards else row.low  # the unfavourable end for losses and gains
-    bound = None if doubtful is None else sign * doubtful / row.a
-    judged = bound if confident and bound is not None else sign * row.relative
-    passed = judged <= limit if kind == "loss" else judged >= limit
-    return Limit(kind, row.name, limit, sign * row.relative, bound, passed)
+    metric = parse(row.name)[0]
+    value = row.relative * (1 if (kind == "gain") == (metric.higher_is_better is not False) else -1)
+    if level is None or not (metric.per_user and metric.higher_is_better and metric.bounds == (0.0, 1.0)):
+        return Limit(kind, row.name, limit, value, value <= limit if kind == "loss" else value >= limit, row.n_users)
+    values = found.before.values[row.name], found.after.values[row.name]
+    if kind == "loss":
+        bound, needed = _most_lost(row.name, *values, limit, level, result)
+        bound = max(bound, value)
+        return Limit(kind, row.name, limit, value, bound <= limit, row.n_users, level, bound, needed)
+    bound, needed = _least_gained(*values, limit, value, 1 - level)
+    return Limit(kind, row.name, limit, value, bound >= limit, row.n_users, level, bound, needed)
+
+
+def _most_lost(
+    name: str, before: Array, after: Array, limit: float, level: float, result: Result
+) -> tuple[float, int | None]:
+    """Return the upper confidence bound of a loss, and the users that the limit needs."""
+    scenario, cut = result.scenario, parse(name)[1]
+    old, new = (scenario.rank(it, cut)[0] for it in (scenario.base, result.model))
+    possible = {name: possible_losses(old, new, name)}
+
+    def tested(budget: float) -> Check:
+        budgets = {name: budget}
+        made = certify({name: before}, [{name: after}], budgets, possible=[possible], confidence=level)
+        return made.points[0].checks[0]
+
+    clearest = tested(float(BUDGETS[0]))
+    bound = min(clearest.budget, clearest.largest_loss) if clearest.upper is None else clearest.upper
+    return bound, tested(limit).users_needed if 0 < limit < min(bound, 1) else None
+
+
+def _least_gained(before: Array, after: Array, limit: float, value: float, alpha: float) -> tuple[float, int | None]:
+    """Return the lower confidence bound of a gain, and the users that the limit needs."""
+    judged = ~np.isnan(before - after)
+    old, new = before[judged], after[judged]
+
+    def is_shown(gain: float) -> bool:
+        return betting_test(old, new * HALF / (1 + gain), HALF, alpha)(HALF) <= alpha
+
+    passed = value >= limit and is_shown(limit)
+    low, high = (limit, value) if passed else (-1.0, min(limit, value))
+    for _ in range(16):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_shown(middle) else (low, middle)
+    needed = None if passed else users_needed(old, new * HALF / (1 + limit), HALF, alpha, "betting", HALF)
+    return low, needed

@@ -28,8 +28,11 @@ def check(
             metavar="METRIC=SHARE", help="The least gain of a metric, as in subtopic_coverage@10=5%. Repeatable."
         ),
     ] = None,
-    confident: Annotated[
-        bool, typer.Option("--confident", help="Judge by the worse end of the 95 % interval, not by the mean.")
+    confidence: Annotated[
+        float, share_option(help="Confidence that all limits hold, if all pass.", low=0.5, high=0.9999)
+    ] = 0.95,
+    measured: Annotated[
+        bool, typer.Option("--measured", help="Compare measured values with the limits, whatever their uncertainty.")
     ] = False,
     part: Part = "test",
     junit: JUnit = None,
@@ -41,10 +44,13 @@ def check(
     Exit code 0: all limits hold. 1: a limit fails. 2: the question is wrong. A metric without a cut means the first
     10 places: sc=5% is subtopic_coverage@10=5%.
 
+    A limit holds if the test of the certificate shows it on the users of the part: the upper bound of a loss, or the
+    lower bound of a gain, is within the limit. Metrics of all lists together are measured, and their row says so.
+
     Examples:
 
     - `recprism check runs/x --max-ndcg-loss 1% --min-gain subtopic_coverage@10=5%`
-    - `recprism check runs/x --max-loss recall@20=2% --confident --junit check.xml`
+    - `recprism check runs/x --max-loss recall@20=2% --measured --junit check.xml`
     """
     from recprism.data._files import write_text
     from recprism.deploy.check import check
@@ -54,8 +60,9 @@ def check(
     losses = limits(max_ndcg_loss, "--max-ndcg-loss", max_loss, "--max-loss")
     gains = metric_shares(min_gain, "--min-gain", math.inf)
     run = Run.open(run_directory, name)
+    level = None if measured else confidence
     with progress_of_steps() as on_step:
-        found = check(run, losses, gains, part=part_named(part), confident=confident, on_step=on_step)
+        found = check(run, losses, gains, part=part_named(part), confidence=level, on_step=on_step)
     if junit is not None:
         write_text(junit, found.to_junit())
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,24 +56,25 @@ def interleave(
         from recprism.runs.run import Run
 
         lists = interleaved(Run.open(target, name), k, part=part_named(part or "test"), live=not judged, seed=seed)
-        _write(lists, output, k, judged, part or "test", as_json)
+        made = {"k": k, "live": not judged, "part": part or "test" if judged else None, "seed": seed}
+        _write(lists, output, made, as_json)
     else:
         if clicks is None:
             raise InputError(f"{target}: for a file of lists, the command scores clicks: name them with --clicks")
         _score(target, clicks, column_map(columns, ("user_id", "item_id", "team")), as_json)
 
 
-def _write(lists: pl.DataFrame, output: Path, k: int, judged: bool, part: str, as_json: bool) -> None:
+def _write(lists: pl.DataFrame, output: Path, made: dict[str, Any], as_json: bool) -> None:
     from recprism.runs._tables import write_table
 
     write_table(lists, output)
     places = {team: int((lists["team"] == team).sum()) for team in sorted(lists["team"].unique().to_list())}
     if as_json:
-        count = lists["user_id"].n_unique()
-        print_json({"path": str(output), "lists": count, "k": k, "live": not judged, "places": places})
+        print_json({"path": str(output), "lists": lists["user_id"].n_unique(), **made, "places": places})
         return
     teams = ", ".join(f"{count:,} places of team {team}" for team, count in places.items())
-    kind = f"{lists['user_id'].n_unique():,} lists of up to {k} items ({lists_in(judged, part)})"
+    context = lists_in(not made["live"], made["part"] or "test")
+    kind = f"{lists['user_id'].n_unique():,} lists of up to {made['k']} items ({context})"
     print_sentence(f"{kind} -> {output}: {teams}")
     say(f"when there are clicks (user_id,item_id), score them: {command_line('interleave', output, clicks='FILE')}")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from recprism.runs.jobs.erasure import ErasureReport
     from recprism.runs.run import Run
 
-BAR = 20
+BAR, TOP = 20, 5
 UNCHECKED = "No controls were run, so no factor and no direction is named."
 
 
@@ -44,7 +44,9 @@ def erase(
             show_default="svd; raw for named features",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(help="How many factors and directions to name.", min=1)] = 5,
+    top: Annotated[
+        int | None, typer.Option(help="How many factors and directions to name.", min=1, show_default="5")
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="NUMBERS", help="How many features to erase, with commas between.", show_default="5,10"),
@@ -95,7 +97,7 @@ def erase(
                 run,
                 goal,
                 axes=axes,
-                top=top,
+                top=top or TOP,
                 features=counts,
                 draws=draws,
                 controls=controls,
@@ -106,8 +108,13 @@ def erase(
             )
         with if_storable(), saving():
             path = run.save_factors_explanation({**found.to_dict(), "part": part, **found.kept})
+    if top is not None and not found.explanation.says_something:
+        say(f"--top {top} has no effect: under this verdict no factor and no direction is named")
     if as_json:
-        print_json({"run": str(run_directory), "part": part, **found.to_dict()})
+        plain = found.to_dict()
+        if counts is not None:
+            plain["erasure"]["rows"] = [row for row in plain["erasure"]["rows"] if row["features"] in counts]
+        print_json({"run": str(run_directory), "part": part, **plain})
         return
     everything = [int(n) for n in found.erasure.features]
     spoken_of = shown_features(everything[-1], counts)
@@ -233,19 +240,29 @@ def _print_ends(explanation: Explanation) -> None:
 
 
 def _look_at_one(
-    run: Run, user: str | None, item: str | None, goal: str | None, axes: str | None, top: int, part: str, as_json: bool
+    run: Run,
+    user: str | None,
+    item: str | None,
+    goal: str | None,
+    axes: str | None,
+    top: int | None,
+    part: str,
+    as_json: bool,
 ) -> None:
     from recprism.explain.factors.views import view_item, view_user
     from recprism.runs.jobs.factors import explain_factors
     from recprism.runs.jobs.train import part_named
 
-    found = explain_factors(run, goal, axes=axes, top=top, draws=0, part=part_named(part))
+    n = top or TOP
+    found = explain_factors(run, goal, axes=axes, top=n, draws=0, part=part_named(part))
     explanation = found.explanation
-    view: UserView | ItemView = (
-        view_item(explanation, item, top) if user is None else view_user(explanation, found.evaluator, user, top)
-    )
     check = run.command("erase", goal=goal, axes=axes, part=part_option(part))
     checked, holds = _on_file(run, explanation, part, check)
+    if top is not None and not holds:
+        raise InputError(f"--top has no effect: no factor is named before `{check}` shows that factors matter")
+    view: UserView | ItemView = (
+        view_item(explanation, item, n) if user is None else view_user(explanation, found.evaluator, user, n)
+    )
     view = view if holds else view.without_factors()
     if as_json:
         print_json({"run": str(run.path), "checked": checked, **view.to_dict()})
