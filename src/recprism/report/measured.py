@@ -9,6 +9,7 @@ from typing import Any
 
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
+from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
@@ -28,6 +29,7 @@ from recprism.report.users import users_of_rule
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
+from recprism.runs.jobs.questions import joint_certificate, keep_audit
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
@@ -83,7 +85,7 @@ class Measured:
     @cached_property
     def chosen(self) -> Chosen | None:
         """The result as a point of the front; None in an audit or without labels."""
-        return None if self.compared is None else _chosen(self.compared, self.metric, self.kept)
+        return None if self.compared is None else _chosen(self.compared, self.metric, joint_certificate(self.run))
 
     @property
     def decided_on(self) -> str | None:
@@ -180,7 +182,10 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
     metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", run.certificate()
-    audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell) if kept is None else None
+    audit = None
+    if kept is None:
+        audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell)
+        keep_audit(scenario, audit)
     if result is None:
         assert audit is not None
         return Measured(
@@ -259,17 +264,16 @@ def _front_point(path: Path, metric: str, at: int, within: Mapping[float, float]
     )
 
 
-def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
+def _chosen(compared: Comparison, metric: str, kept: Certificate | None) -> Chosen | None:
     rows = {row.name: row.relative for row in compared.rows}
     loss, gain = known(rows.get(COST)), known(rows.get(metric))
     if loss is None or gain is None:  # for example without labels
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
-    last = kept["certificate"]["last"]
-    checks = [] if last is None else kept["certificate"]["points"][last]["checks"]
-    budget = next((float(check["budget"]) for check in checks if check["metric"] == COST), None)
-    return Chosen(-loss, gain, budget, str(kept["certificate"]["sentence"]))
+    checks = () if kept.last is None else kept.points[kept.last].checks
+    budget = next((check.budget for check in checks if check.metric == COST), None)
+    return Chosen(-loss, gain, budget, kept.sentence())
 
 
 def _now(now: Evaluation) -> tuple[Change, ...]:
