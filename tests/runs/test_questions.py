@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 import recprism as rp
+from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.questions import LEDGER, MEASURED, asked_of_labels, joint_certificate, note_question
+from recprism.runs.listing import list_runs
 from recprism.runs.run import Run
 
 Trained = Callable[..., Run]
@@ -121,3 +123,16 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     joint = joint_certificate(run)
     assert joint is not None
     assert "(70 % confidence for 2 questions together, " in joint.sentence()
+    (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
+    assert row.confidence == "70 % confidence for 2 questions together"
+
+
+def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run: Trained) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, method="t"))
+    note_question(run, "validation", 0.9, "betting", ONE)
+    asked = asked_of_labels(run, "validation")
+    assert (asked.questions, asked.confidence, asked.approximate) == (2, pytest.approx(0.9), 1)
+    (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
+    assert row.confidence == "approximate 95 % confidence"
+    assert "(approximate 95 % confidence, " in card(run)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
-from recprism.budget.certificate import Certificate
+from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
@@ -47,7 +46,7 @@ class Measured:
         goal: The goal of the front.
         metric: The metric of the goal.
         asked: The share of accuracy that may be lost.
-        kept: The content of certificate.json; None without a budget.
+        kept: The certificate, with the confidence of all questions to its labels; None without a budget.
         audit: The cost of diversity; None for a result within a budget, whose certificate says it.
         compared: Before against after; None if the run was only trained.
         now: The lists of the model as it is.
@@ -61,7 +60,7 @@ class Measured:
     goal: str
     metric: str
     asked: float
-    kept: Mapping[str, Any] | None
+    kept: Certificate | None
     audit: Audit | None
     compared: Comparison | None
     now: Evaluation
@@ -85,13 +84,13 @@ class Measured:
     @cached_property
     def chosen(self) -> Chosen | None:
         """The result as a point of the front; None in an audit or without labels."""
-        return None if self.compared is None else _chosen(self.compared, self.metric, joint_certificate(self.run))
+        return None if self.compared is None else _chosen(self.compared, self.metric, self.kept)
 
     @property
     def decided_on(self) -> str | None:
         """The part whose labels certify; None if nothing was tested."""
         if self.kept is not None:
-            return str(self.kept["certificate"].get("part") or "test")
+            return self.kept.part or "test"
         return None if self.audit is None else self.audit.decided_on(self.goal)
 
     def basis(self, rule: ExplanationInShort | None, factors: Explained | None) -> Basis:
@@ -105,6 +104,7 @@ class Measured:
             labelled=self.labelled,
             changes=self.changes,
             certified=None if self.chosen is None else self.chosen.budget,
+            approximate=self.kept is not None and self.kept.method == APPROXIMATE,
             reach=None if self.audit is None or self.result is not None else self._reach(self.audit),
             payers=() if self.payers is None else _payers(self.payers),
             paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
@@ -137,7 +137,7 @@ class Measured:
         if self.audit is not None:
             payers = "" if self.audit.payers is None else self.audit.payers.sentence()
             return tuple(it for it in self.audit.sentences() if it != payers)
-        return () if self.kept is None else (str(self.kept["certificate"]["scope"]),)
+        return () if self.kept is None else (self.kept.scope(),)
 
     def shown_items(self) -> tuple[Change, ...]:
         """Return shares of the places by segments of items."""
@@ -181,7 +181,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         require_enough(draws)
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
-    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", run.certificate()
+    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", joint_certificate(run)
     audit = None
     if kept is None:
         audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell)
