@@ -70,7 +70,7 @@ RUN_FILES = ("config.toml", "result.toml", "events.jsonl", "split.parquet", "ite
 RUN_FILES += ("factors.safetensors", "factors.json", "training.checkpoint.safetensors", "delta.safetensors")
 RUN_FILES += ("cmb.json", "certificate.json", "explanation.json", "factors_explanation.json")
 RUN_FILES += ("metrics.parquet", "recommendations.parquet")
-RUN_FILES += ("recommendations.judged.parquet", "steering.json", "result.json")
+RUN_FILES += ("recommendations.judged.parquet", "steering.json", "result.json", "audit.json", "labels.jsonl")
 NAME_RUN_FILES = {
     "cmb/_files.py": "CMB.save and CMB.load work with or without a run",
     "cli/pages/studio.py": "finds runs below a folder",

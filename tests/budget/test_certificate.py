@@ -479,3 +479,26 @@ def test_bad_input_is_named(base: Any, points: Any, budgets: Any, options: Any, 
 def test_a_metric_without_values_is_named() -> None:
     with pytest.raises(InputError, match="point 0 has no ndcg@10, which has a budget; there are none"):
         certify({"ndcg@10": [0.5]}, [{}], {"ndcg@10": 0.1})
+
+
+def test_a_larger_budget_reaches_at_least_as_far_as_a_smaller_one() -> None:
+    """By weights, the smaller budget can have nearly all of the allowed error; its steps keep the larger one, too."""
+    generator = np.random.default_rng(0)
+    base = {"recall@10": generator.uniform(0.2, 0.8, 400)}
+    points = [
+        {"recall@10": (base["recall@10"] * (1 - loss) + generator.normal(0, 0.1, 400)).clip(0, 1)}
+        for loss in (0.0, 0.01, 0.02, 0.03, 0.05, 0.2)
+    ]
+    small, large = certify_together(
+        [
+            Question(base, points, {"recall@10": 0.05}, weight=1.0),
+            Question(base, points, {"recall@10": 0.06}, weight=1e-9),
+        ]
+    )
+    assert small.last is not None
+    assert large.last is None or large.last < small.last, "else this test shows nothing"
+    further = large.within(small)
+    assert further.last == small.last
+    assert {check.budget for point in further.points for check in point.checks} == {0.06}
+    assert len(further.points) == len(points)
+    assert small.within(large) is small

@@ -231,7 +231,8 @@ def test_an_audit_answers_as_whole_paths_do(
     """It ends each path where every budget refuses; the answers are those of paths that were walked to their end."""
     found = cost_of_diversity(scenario, goals, budgets, guards=guards, method=method)
     asked = [(goal, budget) for goal in goals for budget in budgets]
-    whole = {goal: walk(scenario.on("validation"), goal, ("ndcg@10", *guards)) for goal in goals}
+    judge, names = scenario.on("validation"), ("ndcg@10", *guards)
+    whole = {goal: walk(judge, goal, names, ends=lambda _: False) for goal in goals}
     questions = [whole[goal].question({"ndcg@10": it, **guards}, budgets[it]) for goal, it in asked]
     answers = certify_together(questions, method=method, part="validation")
     for goal in goals:

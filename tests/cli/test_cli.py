@@ -364,8 +364,8 @@ def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp
 def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> None:
 
     def files() -> dict[Path, int]:
-        """The files of the run, without the lists of paths that it remembers, and the log that has the questions."""
-        known = ("path.", "events.jsonl")
+        """The files of the run, without what it remembers: lists of paths, questions and answers."""
+        known = ("path.", "events.jsonl", "audit.json")
         return {path: path.stat().st_mtime_ns for path in trained.iterdir() if not path.name.startswith(known)}
 
     before = files()
@@ -375,12 +375,12 @@ def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> 
     assert 8 <= len(front["points"]) <= 32
     assert [row["budget"] for row in front["budgets"]] == [0.01, 0.05]
     assert outcome.json["payers"] is not None
-    assert files() == before, "an audit changes nothing"
+    assert files() == before, "an audit changes no list"
     assert outcome.json["asked_before"] is None
     again = recprism("audit", trained, "--goal", "subtopic_coverage", "--guard", "recall@20=0.1", "--json")
     assert again.json["asked_before"] is None, "the same questions are not counted twice"
     other = recprism("audit", trained, "--goal", "subtopic_coverage", "--budgets", "2%")
-    told = "answered 2 other questions of this run before; all answers together hold with at least 90 % confidence."
+    told = "answered 2 other questions before; all answers together hold with at least 90 % confidence."
     assert told in other.out
     shown = recprism("audit", trained, "--goal", "subtopic_coverage", "--show", "0.1")
     assert "who pays" in shown.out

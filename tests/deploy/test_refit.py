@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
@@ -24,6 +25,7 @@ from recprism.rerank import Rule
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.questions import asked_of_labels
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow
@@ -188,8 +190,22 @@ def test_the_request_of_the_old_run_is_repeated(small: Dataset, models: Any, spl
         run.save_factors(factors)
         runs.append(run)
     diversify_within(runs[0], BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4}, certify_on="test"))
-    refit_run(runs[1], runs[0])
+    found = refit_run(runs[1], runs[0])
     assert runs[1].is_diversified()
+    assert found.asked_before == (
+        f"Some of these labels also chose the trade-off of {runs[0].argument}, so every step up to it was tested. The "
+        "labels of the test part answered another question before; all answers together hold with at least 90 % "
+        "confidence."
+    )
+    reached = runs[0].load_result().trade_off
+    most = sum(step <= reached for step in steps_towards("subtopic_coverage"))
+    assert found.kept.certificate.last is not None
+    assert found.kept.certificate.last + 1 == sum(
+        step <= runs[1].load_result().trade_off for step in steps_towards("subtopic_coverage")
+    ), "the first step is the first of the path"
+    assert len(found.kept.certificate.points) <= most
+    assert asked_of_labels(runs[1], "test") == asked_of_labels(runs[0], "test")
+    assert "% confidence for 2 questions together" in card(runs[1])
     assert "| certified on | the test part |" in card(runs[1])
     refit_run(runs[1], runs[0], certify_on="validation", overwrite=True)
     assert "| certified on | the validation part |" in card(runs[1])

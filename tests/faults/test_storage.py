@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from recprism.data._files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
 from recprism.report.collect import happened
-from recprism.runs.jobs._questions import note_questions
+from recprism.runs.jobs.questions import note_question
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 
@@ -129,7 +129,7 @@ def test_a_line_that_was_edited_stops_no_command(
     assert call("runs", run.path.parent) == 0
     assert run_status(run).doing == "nothing"
     assert happened(run)[0][1] == "trained"
-    assert note_questions(run, "validation", 0.95, [{"goal": "ilad"}]) is None, "nothing valid was asked before"
+    assert note_question(run, "validation", 0.95, "betting", {"goal": "ilad"}) is None, "nothing valid was asked before"
 
 
 def test_forbidden_is_not_damaged(tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_every_state_has_its_advice(basis: Basis) -> None:
     assert "light users lose 6.0 %" in " ".join(texts(replace(basis, paying=("light",))))
     assert "ask for a certified price" in first(certified=None)
     assert "(measured, not certified)" in " ".join(texts(replace(basis, certified=None)))
+    assert "(approximately certified: at most 5 %)" in " ".join(texts(replace(basis, approximate=True)))
     assert "hold out some interactions" in first(labelled=False, changes=basis.changes[:1])
     assert "not known" in " ".join(texts(replace(basis, labelled=False, changes=basis.changes[:1])))
     worse = (change("subtopic_coverage@10", -0.1, False), *basis.changes[1:])

@@ -1,28 +1,138 @@
-"""The questions that the labels of a run have answered."""
+"""The questions that held-out labels have answered."""
 
 from __future__ import annotations
 
+import json
+import logging
+import shutil
 from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
 
-from recprism.runs.jobs._questions import ASKED, note_questions
+import pytest
+
+import recprism as rp
+from recprism.runs._card import card
+from recprism.runs.config import BudgetConfig
+from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.questions import LEDGER, MEASURED, asked_of_labels, joint_certificate, note_question
+from recprism.runs.listing import list_runs
 from recprism.runs.run import Run
 
+Trained = Callable[..., Run]
+ONE, TWO, THREE = {"goal": "ilad"}, {"goal": "subtopic_coverage"}, {"goal": "gini"}
 
-def test_other_questions_lower_the_confidence_of_all_answers(trained_run: Callable[[], Run]) -> None:
+
+def ledger(run: Run) -> list[str]:
+    return (run.path.parent / LEDGER).read_text(encoding="utf-8").splitlines()
+
+
+def test_other_questions_lower_the_confidence_of_all_answers(trained_run: Trained) -> None:
     run = trained_run()
-    one, two = {"goal": "ilad"}, {"goal": "subtopic_coverage"}
-    before = len([it for it in run.events() if it["event"] == ASKED])
-    assert note_questions(run, "part 1", 0.95, [one]) is None
-    assert note_questions(run, "part 1", 0.95, [one]) is None, "the same question has the same answer"
-    assert note_questions(run, "part 2", 0.95, [one]) is None, "other labels"
-    told = note_questions(run, "part 1", 0.9, [one, two])
-    assert told == (
-        "The labels of the part 1 part answered another question of this run before; all answers together hold with "
-        "at least 85 % confidence."
+    assert note_question(run, "validation", 0.95, "betting", ONE) is None
+    assert note_question(run, "validation", 0.95, "betting", ONE) is None, "the same question has the same answer"
+    assert note_question(run, "test", 0.95, "betting", ONE) is None, "other labels"
+    assert note_question(run, "validation", 0.9, "betting", TWO) == (
+        "The labels of the validation part answered another question before; all answers together hold with at least "
+        "85 % confidence."
     )
-    again = note_questions(run, "part 1", 0.6, [two])
+    told = note_question(run, "validation", 0.9, "t", ONE)
+    assert told is not None
+    assert told.endswith("all answers but 1 approximate ones together hold with at least 85 % confidence.")
+    note_question(run, "validation", None, MEASURED, THREE)
+    assert asdict(asked_of_labels(run, "validation")) == {
+        "questions": 4,
+        "confidence": pytest.approx(0.85),
+        "approximate": 2,
+    }
+    again = note_question(run, "validation", 0.6, "betting", THREE)
     assert again is not None
-    assert again.endswith(
-        "answered 3 other questions of this run before; all answers together have no joint confidence."
-    )
-    assert len([it for it in run.events() if it["event"] == ASKED]) == before + 4
+    assert again.endswith("together have no joint confidence.")
+    assert asked_of_labels(run, "validation").confidence is None
+    assert len(ledger(run)) == 6
+
+
+def test_copies_and_other_models_of_the_same_labels_count(trained_run: Trained, tmp_path: Path) -> None:
+    first, other = tmp_path / "first", tmp_path / "other"
+    shutil.copytree(trained_run().path, first)
+    shutil.copytree(trained_run(3, 16).path, other)
+    shutil.copytree(first, tmp_path / "copy")
+    for path in (first, other, tmp_path / "copy"):
+        note_question(Run.open(path), "validation", 0.95, "betting", ONE)
+    assert len(ledger(Run.open(first))) == 2, "a copy asks the same; another model does not"
+    assert asked_of_labels(Run.open(first), "validation").confidence == pytest.approx(0.9)
+    shutil.copytree(other, tmp_path / "elsewhere" / "other")
+    moved = asked_of_labels(Run.open(tmp_path / "elsewhere" / "other"), "validation")
+    assert (moved.questions, moved.confidence) == (1, 0.95), "a run takes its own questions with it"
+
+
+def test_damaged_lines_are_skipped_and_a_ledger_that_cannot_be_written_is_named(
+    trained_run: Trained, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = trained_run()
+    note_question(run, "validation", 0.95, "betting", ONE)
+    line = json.loads(ledger(run)[0])
+    broken = [{**line, "confidence": "high"}, {**line, "questions": 3}, {**line, "labels": None}, {"time": 1}, [line]]
+    with (run.path.parent / LEDGER).open("a", encoding="utf-8") as file:
+        file.write("\n".join(json.dumps(it) for it in broken) + '\n{"time": 1, "ev')
+    assert asked_of_labels(run, "validation").questions == 1
+    note_question(run, "validation", 0.95, "betting", TWO)
+    assert asked_of_labels(run, "validation").questions == 2
+    (run.path.parent / LEDGER).unlink()
+    (run.path.parent / LEDGER).mkdir()
+    with caplog.at_level(logging.WARNING):
+        note_question(run, "validation", 0.95, "betting", THREE)
+    (told,) = caplog.messages
+    assert told == f"{run.path.parent / LEDGER}: cannot be written, so that later commands may not count this question"
+    assert asked_of_labels(run, "validation").questions == 3, "the log of the run has them"
+
+
+def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(trained_run: Trained) -> None:
+    run = trained_run()
+    case = run.scenario()
+    audit = rp.audit(case, "subtopic_coverage", budgets={0.2: 1, 0.3: 3})
+    asked = ledger(run)
+    stops = {it.budget: it for it in audit.stops["subtopic_coverage"]}
+    result = rp.diversify(run.scenario(), "subtopic_coverage", "30%")
+    assert stops[0.3].certified is not None
+    assert result.trade_off == stops[0.3].certified.trade_off
+    assert result.certificate is not None
+    assert result.certificate.questions == 2
+    assert ledger(run) == asked
+    alone = rp.diversify(run.scenario(), "subtopic_coverage", "30%", confidence=0.9)
+    assert alone.certificate is not None
+    assert alone.certificate.questions == 1, "another confidence is another question"
+    assert len(ledger(run)) == len(asked) + 1
+    kept = run.path / "audit.json"
+    kept.write_text(kept.read_text(encoding="utf-8").replace('"trade_off": ', '"trade_off": 0'), encoding="utf-8")
+    asked_anew = rp.diversify(run.scenario(), "subtopic_coverage", "30%")
+    assert asked_anew.certificate is not None
+    assert asked_anew.certificate.questions == 1
+    assert len(ledger(run)) == len(asked) + 2
+
+
+def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
+    run = trained_run(3, 16)
+    kept = diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))
+    assert kept.certificate is not None
+    run.file("events.jsonl").unlink()
+    (run.path.parent / LEDGER).unlink()
+    note_question(run, "validation", 0.95, "betting", ONE)
+    assert joint_certificate(run) == kept.certificate, "its own question"
+    note_question(run, "validation", 0.75, "betting", TWO)
+    joint = joint_certificate(run)
+    assert joint is not None
+    assert "(70 % confidence for 2 questions together, " in joint.sentence()
+    (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
+    assert row.confidence == "70 % confidence for 2 questions together"
+
+
+def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run: Trained) -> None:
+    run = trained_run(3, 16)
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, method="t"))
+    note_question(run, "validation", 0.9, "betting", ONE)
+    asked = asked_of_labels(run, "validation")
+    assert (asked.questions, asked.confidence, asked.approximate) == (2, pytest.approx(0.9), 1)
+    (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
+    assert row.confidence == "approximate 95 % confidence"
+    assert "(approximate 95 % confidence, " in card(run)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs._questions import ASKED
 from recprism.runs.jobs.diversify import diversify_within
+from recprism.runs.jobs.questions import ASKED
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

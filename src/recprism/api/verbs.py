@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
 from recprism.budget.scenario import Scenario
-from recprism.budget.within import within_budget
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
+from recprism.runs.jobs.questions import ask, keep_audit
 from recprism.runs.result import Result
 
 
@@ -27,7 +28,10 @@ def audit(
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Audit:
-    """Measure what more diverse lists would cost. Nothing is changed.
+    """Measure what more diverse lists would cost. No list is changed.
+
+    If ``case`` is from ``Run.scenario()``, the run notes the questions and keeps the answers for :func:`diversify`.
+    Otherwise nothing is kept, and recprism cannot know how often the labels are asked.
 
     Args:
         case: The model and what judges it.
@@ -47,7 +51,7 @@ def audit(
     Stability: provisional.
     """
     goals = [goal] if isinstance(goal, str) else goal
-    return cost_of_diversity(
+    found = cost_of_diversity(
         case,
         goals,
         budgets,
@@ -57,6 +61,8 @@ def audit(
         certify_on=certify_on,
         on_step=on_step,
     )
+    keep_audit(case, found)
+    return found
 
 
 def diversify(
@@ -95,12 +101,6 @@ def diversify(
     if cost in asked:
         raise InputError(f"{cost} has the budget already; leave it out of the guards")
     case = case if constraints is None else case.under(constraints)
-    found = within_budget(
-        case,
-        goal,
-        {cost: budget, **asked},
-        confidence=confidence,
-        certify_on=certify_on,
-        on_step=on_step,
-    )
-    return Result.of_rule(case, found)
+    budgets = {cost: budget, **asked}
+    found, before = ask(case, goal, budgets, confidence=confidence, certify_on=certify_on, on_step=on_step)
+    return replace(Result.of_rule(case, found), asked_before=before)

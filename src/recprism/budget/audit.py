@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
-from recprism.budget.certificate import Certificate
+from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.certifying import certify_together, is_refused
 from recprism.budget.path import (
     Path,
@@ -69,10 +69,12 @@ class Audit(Displayed):
         paths: Goal -> path.
         stops: Goal -> how far each budget reaches; empty without labels.
         shown: The point that ``payers`` and ``exposure`` are about.
+        shown_for: In words, the budget of that point and what says that the point keeps it; "" without labels.
         payers: Changes of NDCG@10 by segments of users.
         exposure: Changes of exposure by segments of items.
         certified: Whether there are labels to certify by.
         confidence: Of all certificates together.
+        weights: The weight of each certificate, in the order of ``stops``.
 
     Stability: provisional.
     """
@@ -81,10 +83,12 @@ class Audit(Displayed):
     paths: Mapping[str, Path]
     stops: Mapping[str, tuple[BudgetStop, ...]]
     shown: PathPoint | None
+    shown_for: str
     payers: SegmentTable | None
     exposure: SegmentTable | None
     certified: bool
     confidence: float
+    weights: tuple[float, ...] = ()
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per measured point: relative changes, and the smallest budget that certifies it."""
@@ -126,8 +130,7 @@ class Audit(Displayed):
         said = []
         for goal, path in self.paths.items():
             metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
-            stops = self.stops[goal]
-            said += [_in_words(path, metric, stop, stops) for stop in stops]
+            said += [_in_words(path, metric, stop) for stop in self.stops[goal]]
         said += self._together()
         if self.payers is not None:
             said.append(self.payers.sentence())
@@ -140,8 +143,13 @@ class Audit(Displayed):
         certificates = [it.certificate for of in self.stops.values() for it in of if it.certificate is not None]
         if len(certificates) < 2 or not any(it.last is not None for it in certificates):
             return []
-        sure = f"{100 * self.confidence:g} % confidence"
+        sure = replace(certificates[0], questions=1).sure()
         return [f"The {len(certificates)} questions of this audit (goals and budgets) are answered together: {sure}."]
+
+    @property
+    def judged_on(self) -> str:
+        """The part that figures are measured on."""
+        return next(iter(self.paths.values())).part
 
     def decided_on(self, goal: str) -> str | None:
         """Return the part whose labels certify the points of a path; None without labels."""
@@ -155,6 +163,7 @@ class Audit(Displayed):
             "confidence": self.confidence,
             "fronts": {goal: self._front(goal) for goal in self.paths},
             "shown_at": None if self.shown is None else self.shown.trade_off,
+            "shown_for": self.shown_for,
             "payers": None if self.payers is None else self.payers.to_dict(),
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
         }
@@ -171,6 +180,7 @@ class Audit(Displayed):
                 "budget": stop.budget,
                 "measured_at": None if stop.measured is None else stop.measured.trade_off,
                 "certified_at": None if stop.certified is None else stop.certified.trade_off,
+                "measured_on": path.part,
                 "sentence": None if stop.certificate is None else stop.certificate.sentence(),
             }
             for stop in self.stops[goal]
@@ -216,7 +226,7 @@ def cost_of_diversity(
 
     Stability: provisional.
     """
-    goals = [check_goal(goal) for goal in goals or default_goals(scenario)]
+    goals = list(dict.fromkeys(check_goal(goal) for goal in goals or default_goals(scenario)))
     for goal in goals:
         require_possible(goal, scenario.subtopics)
         require_labels(goal, scenario)
@@ -233,6 +243,7 @@ def cost_of_diversity(
     labelled = (COST, *GUARDS, *guards) if has_labels else ()
     with executor or LocalExecutor() as workers:
         answers: list[Answer] = []
+        asked: list[tuple[str, Mapping[str, float], float]] = []
         if has_labels:
             asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in goals for budget in allowed]
             judge = scenario.on(certify_on or deciding_part(scenario.split, scenario.part))
@@ -242,17 +253,19 @@ def cost_of_diversity(
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in goals}
         paths = {goal: walk(scenario, goal, metrics[goal], points[goal], workers, step) for goal in goals}
     stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
-    shown = _shown(stops[goals[0]], show) if has_labels else None
+    shown, shown_for = _shown(stops[goals[0]], show, scenario.part) if has_labels else (None, "")
     base = paths[goals[0]].base
     return Audit(
         _now(scenario),
         paths,
         stops,
         shown,
+        shown_for,
         None if shown is None else _payers(scenario, base, shown),
         None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(scenario.split.train)),
         has_labels,
         confidence,
+        tuple(weight for _, _, weight in asked),
     )
 
 
@@ -315,7 +328,19 @@ def _answers(
     with phase("certifying", __name__):
         questions = [paths[goal].question(of, weight) for goal, of, weight in asked]
         found = certify_together(questions, confidence=confidence, method=method, part=judge.part)
-    return [(goal, of, it) for (goal, of, _), it in zip(asked, found, strict=True)]
+    return _rising([(goal, of, it) for (goal, of, _), it in zip(asked, found, strict=True)])
+
+
+def _rising(answers: Sequence[Answer]) -> list[Answer]:
+    """Let a larger budget of a goal reach at least as far as a smaller one; budgets rise.
+
+    Weights can give a smaller budget more of the allowed error, and so a further step.
+    """
+    found: list[Answer] = []
+    for goal, of, certificate in answers:
+        further = certificate.within(found[-1][2]) if found and found[-1][0] == goal else certificate
+        found.append((goal, of, further))
+    return found
 
 
 def _until_refused(
@@ -357,10 +382,14 @@ def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) ->
     return BudgetStop(budgets[COST], kept[-1] if kept else None, certified, certificate)
 
 
-def _shown(stops: Sequence[BudgetStop], budget: float) -> PathPoint | None:
-    """Return the certified point of the nearest budget, or else the measured one."""
-    found = min(stops, key=lambda stop: abs(stop.budget - budget))
-    return found.certified or found.measured
+def _shown(stops: Sequence[BudgetStop], budget: float, part: str) -> tuple[PathPoint | None, str]:
+    """Return the point of the nearest certified budget, and the budget in words; without one, the measured point."""
+    certified = [stop for stop in stops if stop.certified is not None]
+    found = min(certified or stops, key=lambda stop: abs(stop.budget - budget))
+    limit = f"{100 * found.budget:g} % budget"
+    if found.certified is None:
+        return found.measured, f"the furthest step that keeps the {limit} as measured on the {part} part; not certified"
+    return found.certified, f"the certified step of the {limit}"
 
 
 def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTable:
@@ -368,16 +397,15 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
     return by_segment(base.values[COST], shown.values[COST], segments)
 
 
-def _in_words(path: Path, metric: str, stop: BudgetStop, others: Sequence[BudgetStop]) -> str:
-    def gain(point: PathPoint) -> str:
-        shown = (name for name in with_gini((metric,)) if name in path.base.values)
-        return " and ".join(f"{100 * (path.change(point, name) or 0.0):+.1f} % {name}" for name in shown)
-
-    budget = f"{100 * stop.budget:g} % budget of NDCG@10"
-    if stop.certified is not None:
-        return f"Within a {budget}: {gain(stop.certified)} (certified)."
-    if stop.measured is not None:
-        return f"Within a {budget}: {gain(stop.measured)} (measured, not certified)."
-    larger = [it.budget for it in others if it.budget > stop.budget and (it.certified or it.measured)]
-    advice = f" Try {100 * min(larger):g} %." if larger else ""
-    return f"No improvement of {metric} fits a {budget}.{advice}"
+def _in_words(path: Path, metric: str, stop: BudgetStop) -> str:
+    """Say what a budget gains; a refused one has no gain beside it, because a measured one could be larger."""
+    within = f"Within a {100 * stop.budget:g} % budget of NDCG@10"
+    assert stop.certificate is not None  # there are labels
+    if stop.certified is None:
+        return f"{within}: refused, no step is certified. {stop.certificate.refusal()}"
+    names = (name for name in with_gini((metric,)) if name in path.base.values)
+    gain = " and ".join(f"{100 * (path.change(stop.certified, name) or 0.0):+.1f} % {name}" for name in names)
+    kind = "approximately certified" if stop.certificate.method == APPROXIMATE else "certified"
+    return (
+        f"{within}: {gain}, measured on the {path.part} part; the budget is {kind} on the {stop.certificate.part} part."
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recprism._display import Displayed
@@ -89,7 +89,7 @@ class Certificate(Displayed):
 
     Attributes:
         points: The points that were tested.
-        confidence: That no certified point exceeds a budget.
+        confidence: That no certified point exceeds a budget; 0 if so many questions share it that none is left.
         method: The test of a point: "betting", or "t", whose confidence is approximate.
         procedure: The test of several points: "fixed-sequence" or "holm".
         part: The part whose interactions judged, validation or test; None if unknown.
@@ -122,23 +122,31 @@ class Certificate(Displayed):
 
     def sentence(self) -> str:
         """Return the verdict in words: the certified budgets, the measured loss, and the step of the path."""
-        last, refused = self.last, [at for at, point in enumerate(self.points) if not point.certified]
-        if last is None or (refused and self.points[last].is_base):
-            clearest = min(refused, key=lambda at: self.points[at].p_value)
-            at = refused[0] if self.procedure == "fixed-sequence" else clearest
-            return f"No change of the lists is certified ({self._sure()}). {self._why_not(at)}"
-        checks = self.points[last].checks
+        if self.last is None or self.refusal() is not None:
+            return f"No change of the lists is certified ({self.sure()}). {self.refusal()}"
+        last, checks = self.last, self.points[self.last].checks
         loss = ", ".join(f"{percent(it.loss)} of {it.metric}" for it in checks)
         budgets = ", ".join(f"{percent(it.budget)} of {it.metric}" for it in checks)
         return (
-            f"Measured loss: {loss}. Certified: at most {budgets} ({self._sure()}, {self._judges(checks[0].users)}). "
+            f"Measured loss: {loss}. Certified: at most {budgets} ({self.sure()}, {self._judges(checks[0].users)}). "
             f"This is step {last + 1} of {len(self.points)} tested."
         )
 
-    def _sure(self) -> str:
+    def refusal(self) -> str | None:
+        """Return a sentence: why no change of the lists is certified; None if one is."""
+        refused = [at for at, point in enumerate(self.points) if not point.certified]
+        if self.last is not None and not (refused and self.points[self.last].is_base):
+            return None
+        clearest = min(refused, key=lambda at: self.points[at].p_value)
+        return self._why_not(refused[0] if self.procedure == "fixed-sequence" else clearest)
+
+    def sure(self) -> str:
+        """Return how sure the certificate is, and of how many questions together."""
         approximate = "approximate " if self.method == APPROXIMATE else ""
         together = f" for {self.questions} questions together" if self.questions > 1 else ""
-        return f"{approximate}{100 * self.confidence:g} % confidence{together}"
+        if not self.confidence:
+            return f"no joint confidence{together}"
+        return f"{approximate}{100 * self.confidence:.3g} % confidence{together}"
 
     def _why_not(self, at: int) -> str:
         """Say why a point was refused, by its metric with the weakest evidence."""
@@ -158,6 +166,25 @@ class Certificate(Displayed):
 
     def _judges(self, users: int) -> str:
         return f"{users:,} held-out users" if self.part is None else f"{users:,} users of the {self.part} part"
+
+    def within(self, other: Certificate) -> Certificate:
+        """Return the further one of two certificates, as one of this budget.
+
+        A point that keeps the smaller budget of ``other`` also keeps this one: a loss above this budget is above the
+        smaller one, so a wrong certificate here is a wrong one there, and no error is added. The p-values stay valid
+        for the same reason.
+
+        Args:
+            other: Of the same path and metrics, with budgets that are at most those of this one.
+        """
+        if other.last is None or (self.last is not None and self.last >= other.last):
+            return self
+        budgets = {it.metric: it.budget for it in self.points[0].checks}
+        points = [
+            replace(point, checks=tuple(replace(it, budget=budgets[it.metric]) for it in point.checks))
+            for point in other.points[: other.last + 1]
+        ]
+        return replace(self, points=(*points, *self.points[other.last + 1 :]))
 
     def figures(self) -> dict[str, Any]:
         """Return metric -> budget and measured loss, of the furthest certified point."""

@@ -19,7 +19,7 @@ from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import Question, certify_together
 from recprism.budget.evidence import possible_losses
-from recprism.budget.scenario import DEPTH, Lists, Scenario
+from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
@@ -57,6 +57,7 @@ class PathPoint:
         trade_off: From 0, the base lists, towards 1, diversity alone.
         lists: ``(n_users, k)`` item numbers.
         values: Metric -> ``(n_users,)`` values on the held-out labels.
+        judged: Metric -> the lists that the values judge, as long as its cut; ``lists`` for metrics that are not in it.
 
     Stability: provisional.
     """
@@ -64,6 +65,7 @@ class PathPoint:
     trade_off: float
     lists: Lists = field(repr=False)
     values: Values = field(repr=False)
+    judged: Mapping[str, Lists] = field(default_factory=dict, repr=False)
 
     def mean(self, metric: str) -> float:
         """Return the mean over the users who can be judged."""
@@ -100,7 +102,7 @@ class Path:
             budgets: Metric -> the share of it that may be lost.
             weight: Its share of the allowed error, relative to other questions on the same labels.
         """
-        possible = [{name: possible_losses(self.base.lists, it.lists, name) for name in budgets} for it in self.points]
+        possible = [{name: possible_loss(self.base, it, name) for name in budgets} for it in self.points]
         return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight)
 
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
@@ -111,6 +113,12 @@ class Path:
             confidence: For all points together.
         """
         return certify_together([self.question(budgets)], confidence=confidence, part=self.part)[0]
+
+
+def possible_loss(base: PathPoint, point: PathPoint, metric: str) -> NDArray[np.float64]:
+    """Return ``(n_users,)`` the largest loss of a metric that the lists of each user allow."""
+    before, after = (it.judged.get(metric, it.lists) for it in (base, point))
+    return possible_losses(before, after, metric)
 
 
 def check_goal(goal: str) -> str:
@@ -246,6 +254,8 @@ def walk(
 ) -> Path:
     """Walk a path and judge every point.
 
+    A walk that may end is one that certifies: its points are those of :func:`served_point`.
+
     Args:
         scenario: What is served.
         goal: The metric to raise, or several joined by +.
@@ -256,11 +266,12 @@ def walk(
         ends: Receives the path with each new point alone; returns whether the walk ends there.
     """
     goal = check_goal(goal)
-    base = PathPoint(0.0, scenario.base_lists, scenario.judge(scenario.base_lists, tuple(metrics)))
+    certifies = ends is not None
+    base = served_base(scenario, tuple(metrics)) if certifies else point_of(scenario, scenario.base_lists, 0.0, metrics)
     steps = steps_towards(goal) if trade_offs is None else trade_offs
     # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
     ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
-    shared = scenario, goal, tuple(metrics)
+    shared = scenario, goal, tuple(metrics), certifies
     runner = executor or LocalExecutor()
     # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
     size = torch.get_num_threads() if ends is not None and ready is not None and runner.in_process else len(steps)
@@ -278,7 +289,7 @@ def walk(
 
 def _made(
     runner: Executor,
-    shared: tuple[Scenario, str, tuple[str, ...]],
+    shared: _Shared,
     steps: Sequence[float],
     size: int,
     ready: Callable[[Any], object] | None,
@@ -289,11 +300,47 @@ def _made(
         yield from runner.map(_point, shared, steps[start : start + size], before_threads=ready, on_done=on_point)
 
 
-def _point(shared: tuple[Scenario, str, tuple[str, ...]], trade_off: float) -> PathPoint:
-    scenario, goal, metrics = shared
+def _point(shared: _Shared, trade_off: float) -> PathPoint:
+    scenario, goal, metrics, certifies = shared
+    if certifies:
+        return served_point(scenario, goal, trade_off, metrics)
     return point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics)
 
 
-def point_of(scenario: Scenario, lists: Lists, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+def point_of(scenario: Scenario, lists: Lists, trade_off: float, metrics: Sequence[str]) -> PathPoint:
     """Judge lists as a point of a path."""
-    return PathPoint(trade_off, lists, scenario.judge(lists, metrics))
+    return PathPoint(trade_off, lists, scenario.judge(lists, tuple(metrics)))
+
+
+def served_base(scenario: Scenario, metrics: tuple[str, ...]) -> PathPoint:
+    """Return the base of a path that is certified: every metric judges lists as long as its cut."""
+    return served_by(scenario, scenario.base, 0.0, metrics)
+
+
+def served_point(scenario: Scenario, goal: str, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+    """Return a point of a path that is certified: the lists of the rule, as long as the cut of each metric.
+
+    Known lists are not made again.
+    """
+    cuts = [int(name.partition("@")[2]) for name in metrics]
+    depth = max(cuts)
+    if scenario.constraints and any(cut != scenario.k for cut in cuts):
+        return served_by(scenario, rule_at(scenario, goal, trade_off), trade_off, metrics)
+    if depth <= scenario.k:
+        return point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics)
+    lists = scenario.rank(rule_at(scenario, goal, trade_off), depth)[0]
+    judged = point_of(scenario, lists, trade_off, metrics)
+    return replace(judged, lists=lists[:, : scenario.k], judged=dict.fromkeys(metrics, lists))
+
+
+def served_by(scenario: Scenario, model: Ranker, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+    """Return a point whose lists vectors or a rule make; every metric judges lists as long as its cut."""
+    cuts = {name: int(name.partition("@")[2]) for name in metrics}
+    by_cut = {cut: scenario.rank(model, cut)[0] for cut in {scenario.k, *cuts.values()}}
+    values = scenario.evaluate(model, metrics, bootstrap=0).values
+    judged = {name: by_cut[cut] for name, cut in cuts.items()}
+    return PathPoint(trade_off, by_cut[scenario.k], {name: values[name] for name in metrics}, judged)
+
+
+_Shared = tuple[Scenario, str, tuple[str, ...], bool]
+"""What the points of a path share: scenario, goal, metrics, and whether they certify."""

@@ -105,7 +105,7 @@ class Scenario(Displayed):
         if history_window is not None:
             split.require_order()
         self.seen = split.seen_before(part)
-        self._store = store
+        self.store = store
         self._computed: dict[Any, Any] = {}
         pinned = self.constraints.get("pinned")
         if isinstance(pinned, Mapping) and max(pinned) > k:
@@ -137,7 +137,7 @@ class Scenario(Displayed):
 
     def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
         other = (self.base, self.split, self.subtopics, part, self.k)
-        return Scenario(*other, store=self._store, constraints=constraints, history_window=history_window)
+        return Scenario(*other, store=self.store, constraints=constraints, history_window=history_window)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
         """Return the scenario with the categories of items shuffled among items of similar popularity.
@@ -160,12 +160,12 @@ class Scenario(Displayed):
     def known_lists(self, goal: str) -> dict[float, Lists]:
         """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added."""
         kind = self._kind()
-        return self.once((goal, kind), lambda: {} if self._store is None else dict(self._store.read(goal, kind)))
+        return self.once((goal, kind), lambda: {} if self.store is None else dict(self.store.read(goal, kind)))
 
     def keep_lists(self, goal: str) -> None:
         """Hand the known lists of a path to the store."""
-        if self._store is not None:
-            self._store.write(goal, self._kind(), self.known_lists(goal))
+        if self.store is not None:
+            self.store.write(goal, self._kind(), self.known_lists(goal))
 
     def keep_path(self, goal: str) -> None:
         """Hand the known lists of a path to the store, those of every part."""

@@ -11,18 +11,20 @@ import numpy as np
 from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
-from recprism.budget.evidence import possible_losses
 from recprism.budget.path import (
     Values,
     check_goal,
     deciding_part,
-    lists_at,
+    possible_loss,
     require_certifiable,
     rule_at,
+    served_base,
+    served_by,
+    served_point,
     steps_towards,
     weighs_history,
 )
-from recprism.budget.scenario import Lists, Ranker, Scenario
+from recprism.budget.scenario import Ranker, Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
@@ -68,6 +70,7 @@ def within_budget(
     trade_offs: Sequence[float] | None = None,
     certify_on: Part | None = None,
     through: Compile | None = None,
+    certificate: Certificate | None = None,
     on_step: ProgressCallback | None = None,
 ) -> CertifiedRule:
     """Find the rule with the most diverse lists whose loss is certified to stay within all budgets.
@@ -86,6 +89,7 @@ def within_budget(
             then stays unread.
         through: Compiles the rule of each point in the context that judges; its lists are tested instead of the rule's.
             They have no limit.
+        certificate: What an audit answered to the same question. Nothing is tested then.
         on_step: Receives the number of points that are done, and how many there are at most.
 
     Returns:
@@ -102,60 +106,36 @@ def within_budget(
     if scenario.history_window is not None and not weighs_history(scenario, goal):
         raise InputError(f"lists for {goal} do not look at the user's history here, so a history window has no effect")
     judge, names = scenario.on(part), tuple(budgets)
-    base, base_lists = _judged(judge, judge.base, names)
-    steps = steps_towards(goal) if trade_offs is None else tuple(trade_offs)
+    base, steps = served_base(judge, names), steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
 
     def points() -> Iterator[tuple[Values, Values]]:
         for trade_off in steps:
-            values, lists = _judged_point(judge, goal, trade_off, names, through)
-            step()
             if through is None:
-                yield values, {name: possible_losses(base_lists[name], lists[name], name) for name in names}
+                point = served_point(judge, goal, trade_off, names)
+                possible = {name: possible_loss(base, point, name) for name in names}
             else:
-                yield values, dict.fromkeys(names, np.ones(judge.base.n_users))
+                point = served_by(judge, through(judge, rule_at(judge, goal, trade_off)), trade_off, names)
+                possible = dict.fromkeys(names, np.ones(judge.base.n_users))
+            step()
+            yield point.values, possible
 
-    certificate = certify_until_refused(base, points(), budgets, confidence=confidence, method=method, part=part)
+    if certificate is None:
+        certificate = certify_until_refused(
+            base.values, points(), budgets, confidence=confidence, method=method, part=part
+        )
     rule = violations = None
     if certificate.last is not None:
         rule = replace(rule_at(scenario, goal, steps[certificate.last]), limits=certificate.limits)
         violations = scenario.violations(scenario.rank(rule)[0])
     step()
-    return CertifiedRule(goal, rule, certificate, violations, _costs(judge, base))
-
-
-def _values(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> Values:
-    """Return metric -> ``(n_users,)`` values of the lists that vectors or a rule make."""
-    found = judge.evaluate(model, names, bootstrap=0)
-    return {score.name: found.values[score.name] for score in found.scores}
-
-
-def _judged(judge: Scenario, model: Ranker, names: tuple[str, ...]) -> tuple[Values, dict[str, Lists]]:
-    """Return metric -> values of the lists, and metric -> these lists, as long as its cut."""
-    cuts = {name: int(name.partition("@")[2]) for name in names}
-    by_cut = {cut: judge.rank(model, cut)[0] for cut in set(cuts.values())}
-    return _values(judge, model, names), {name: by_cut[cut] for name, cut in cuts.items()}
-
-
-def _judged_point(
-    judge: Scenario, goal: str, trade_off: float, names: tuple[str, ...], through: Compile | None
-) -> tuple[Values, dict[str, Lists]]:
-    """Return the values and the lists of one point of the path; known lists are not made again."""
-    depth = max(int(name.partition("@")[2]) for name in names)
-    if judge.constraints or through is not None:
-        rule = rule_at(judge, goal, trade_off)
-        return _judged(judge, rule if through is None else through(judge, rule), names)
-    if depth <= judge.k:
-        lists = lists_at(judge, goal, trade_off)
-    else:
-        lists = judge.rank(rule_at(judge, goal, trade_off), depth)[0]
-    return judge.judge(lists, names), dict.fromkeys(names, lists)
+    return CertifiedRule(goal, rule, certificate, violations, _costs(judge, base.values))
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:
     """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
     if not judge.constraints:
         return {}
-    without = _values(judge.under(None), judge.base, tuple(base))
+    without = served_base(judge.under(None), tuple(base)).values
     before, after = ({name: float(np.nanmean(it)) for name, it in of.items()} for of in (without, base))
     return {name: 1 - after[name] / before[name] for name in base if before[name]}

@@ -8,6 +8,7 @@ from typing import Literal
 
 from recprism.data.shares import percent
 from recprism.metrics import Comparison
+from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
@@ -76,14 +77,11 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
 
 def _certified(run: Run) -> dict[str, str]:
     """Return metric -> what the certificate says about the point that the run serves."""
-    kept = run.certificate()
-    last = None if kept is None else kept["certificate"]["last"]
-    if kept is None or last is None:
+    kept = joint_certificate(run)
+    if kept is None or kept.last is None:
         return {}
-    sure, part = kept["certificate"]["confidence"], kept["certificate"].get("part")
-    by = "" if part is None else f" on the {part} part"
-    checks = kept["certificate"]["points"][last]["checks"]
+    by = "" if kept.part is None else f" on the {kept.part} part"
     return {
-        it["metric"]: f"certified{by} with {sure:.0%} confidence to lose at most {percent(it['budget'])}"
-        for it in checks
+        it.metric: f"certified{by} to lose at most {percent(it.budget)} ({kept.sure()})"
+        for it in kept.points[kept.last].checks
     }

@@ -138,6 +138,7 @@ class Refit:
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
+        asked_before: A sentence about other questions to the same labels; None without any, and outside of a run.
         stability: How many reasons and dials stay the same; None if nothing was certified, if a
             bonus kept old items, or if only models are compared.
 
@@ -151,6 +152,7 @@ class Refit:
     stickiness: float
     judged: float
     stability: Stability | None = None
+    asked_before: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -194,11 +196,13 @@ def refit(
     method: Literal["betting", "t"] = "betting",
     max_churn: Share | None = None,
     certify_on: Part | None = None,
+    whole_path: bool = False,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
     """Find the rule with the most diverse lists of a retrained model, at most as far along the path as the old one.
 
     A first fit follows the whole path. A refit tests only two steps before the old trade-off, and the old trade-off.
+    That is valid if other labels chose the old trade-off. If the same labels chose it, pass ``whole_path``.
 
     Args:
         scenario: The retrained model, and the constraints that its lists keep.
@@ -213,6 +217,8 @@ def refit(
         certify_on: The part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
             model had seen cannot evaluate lists with its items. If these are most of the validation part and no part is
             given, the scenario's own part decides.
+        whole_path: Test every step from the first one up to the old trade-off. The sequence then does not depend on
+            labels, and to end it earlier adds no error.
         on_step: Receives progress.
 
     Raises:
@@ -224,7 +230,7 @@ def refit(
     about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
     kept_settings: dict[str, Any] = {"constraints": scenario.constraints, "history_window": scenario.history_window}
     now = Scenario(aligned.factors, *about, **kept_settings)
-    held, steps = previous.lists(now), _last_steps(goal, trade_off)
+    held, steps = previous.lists(now), _last_steps(goal, trade_off, whole_path)
     free, stickiness = None, 0.0
     if most is not None:
         free, stickiness = _enough(_ChurnTrial(now, held, goal, steps), most, on_step)
@@ -258,9 +264,10 @@ def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float
     return len(previous.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
 
-def _last_steps(goal: str, trade_off: float) -> tuple[float, ...]:
-    """Return two steps of the path before a trade-off, and the trade-off; no label affects this sequence."""
-    return (*(step for step in steps_towards(goal) if step < trade_off), trade_off)[-5::2]
+def _last_steps(goal: str, trade_off: float, whole_path: bool) -> tuple[float, ...]:
+    """Return the steps of the path up to a trade-off, or two steps before it and the trade-off."""
+    steps = (*(step for step in steps_towards(goal) if step < trade_off), trade_off)
+    return steps if whole_path else steps[-5::2]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from recprism.budget.path import deciding_part
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
@@ -17,10 +18,12 @@ from recprism.models import COSINE
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
+from recprism.runs.jobs.questions import note_question, question_of
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)
+_CHOSE = "Some of these labels also chose the trade-off of {}, so every step up to it was tested."
 
 
 @writing
@@ -66,6 +69,8 @@ def refit_run(
     previous = PreviousDeployment(
         before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
+    by = {asked.certify_on or deciding_part(now.split, now.part), *([] if max_churn is None else [now.part])}
+    again = any(_in_common(run, part, old, certified["certificate"]["part"]) for part in by)
     found = refit(
         now,
         previous,
@@ -76,9 +81,14 @@ def refit_run(
         method=asked.method,
         max_churn=max_churn,
         certify_on=asked.certify_on,
+        whole_path=again,
         on_step=on_step,
     )
-    result = Result.of_rule(found.scenario, found.kept)
+    question = question_of(now, asked.goal, asked.budgets, like=old.fingerprint(), stickiness=found.stickiness)
+    others = note_question(run, found.kept.certificate.part, asked.confidence, asked.method, question)
+    said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
+    found = replace(found, asked_before=" ".join(said) or None)
+    result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
     if was.rule is not None and result.rule is not None and not found.stickiness:
         dials = _dials(was), _dials(result)
         found = replace(found, stability=stability_of(before, (was.rule, dials[0]), now, (result.rule, dials[1])))
@@ -86,6 +96,11 @@ def refit_run(
     if result.rule is not None:
         _carry_settings(old, run, set(now.subtopics.names))
     return found
+
+
+def _in_common(run: Run, part: str, old: Run, old_part: str | None) -> int:
+    """Count the labels that a part of one run and a part of another have in common."""
+    return len(run.labels(part).join(old.labels(old_part or "test"), on=["user_id", "item_id"], how="semi"))
 
 
 def _dials(result: Result) -> Dials | None:

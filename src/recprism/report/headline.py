@@ -84,6 +84,7 @@ class Basis:
         labelled: Whether held-out interactions judge.
         changes: Metrics before and after; in an audit, now.
         certified: The certified budget of the result; None if nothing was certified.
+        approximate: Whether a test that does not hold at every number of users certified it.
         reach: What could be had within ``asked``, certified; None if nothing, and for a result.
         payers: Accuracy by segment of users.
         paying: Segments that pay more than the other users, beyond chance.
@@ -101,6 +102,7 @@ class Basis:
     labelled: bool
     changes: tuple[Change, ...]
     certified: float | None = None
+    approximate: bool = False
     reach: FrontPoint | None = None
     payers: tuple[Change, ...] = ()
     paying: tuple[str, ...] = ()
@@ -162,7 +164,8 @@ def _cost(basis: Basis) -> list[Statement]:
         return [Statement(unknown, "cost", None, basis.cost)]
     promise = "measured, not certified"
     if basis.certified is not None:
-        promise = f"certified: at most {percent(basis.certified, 'g')}"
+        kind = "approximately certified" if basis.approximate else "certified"
+        promise = f"{kind}: at most {percent(basis.certified, 'g')}"
     moved = in_words(row.name, row.relative) if is_clear(row) else "accuracy does not clearly change"
     figure = row.relative if is_clear(row) else None
     return [Statement(_sentence(f"{moved} ({promise})"), "cost", figure, row.name)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
+from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, check_goal, steps_towards, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
@@ -28,6 +28,7 @@ from recprism.report.users import users_of_rule
 from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
+from recprism.runs.jobs.questions import joint_certificate, keep_audit
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
@@ -45,7 +46,7 @@ class Measured:
         goal: The goal of the front.
         metric: The metric of the goal.
         asked: The share of accuracy that may be lost.
-        kept: The content of certificate.json; None without a budget.
+        kept: The certificate, with the confidence of all questions to its labels; None without a budget.
         audit: The cost of diversity; None for a result within a budget, whose certificate says it.
         compared: Before against after; None if the run was only trained.
         now: The lists of the model as it is.
@@ -59,7 +60,7 @@ class Measured:
     goal: str
     metric: str
     asked: float
-    kept: Mapping[str, Any] | None
+    kept: Certificate | None
     audit: Audit | None
     compared: Comparison | None
     now: Evaluation
@@ -89,7 +90,7 @@ class Measured:
     def decided_on(self) -> str | None:
         """The part whose labels certify; None if nothing was tested."""
         if self.kept is not None:
-            return str(self.kept["certificate"].get("part") or "test")
+            return self.kept.part or "test"
         return None if self.audit is None else self.audit.decided_on(self.goal)
 
     def basis(self, rule: ExplanationInShort | None, factors: Explained | None) -> Basis:
@@ -103,6 +104,7 @@ class Measured:
             labelled=self.labelled,
             changes=self.changes,
             certified=None if self.chosen is None else self.chosen.budget,
+            approximate=self.kept is not None and self.kept.method == APPROXIMATE,
             reach=None if self.audit is None or self.result is not None else self._reach(self.audit),
             payers=() if self.payers is None else _payers(self.payers),
             paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
@@ -135,7 +137,7 @@ class Measured:
         if self.audit is not None:
             payers = "" if self.audit.payers is None else self.audit.payers.sentence()
             return tuple(it for it in self.audit.sentences() if it != payers)
-        return () if self.kept is None else (str(self.kept["certificate"]["scope"]),)
+        return () if self.kept is None else (self.kept.scope(),)
 
     def shown_items(self) -> tuple[Change, ...]:
         """Return shares of the places by segments of items."""
@@ -179,8 +181,11 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         require_enough(draws)
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
-    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", run.certificate()
-    audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell) if kept is None else None
+    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", joint_certificate(run)
+    audit = None
+    if kept is None:
+        audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell)
+        keep_audit(scenario, audit)
     if result is None:
         assert audit is not None
         return Measured(
@@ -259,17 +264,16 @@ def _front_point(path: Path, metric: str, at: int, within: Mapping[float, float]
     )
 
 
-def _chosen(compared: Comparison, metric: str, kept: Mapping[str, Any] | None) -> Chosen | None:
+def _chosen(compared: Comparison, metric: str, kept: Certificate | None) -> Chosen | None:
     rows = {row.name: row.relative for row in compared.rows}
     loss, gain = known(rows.get(COST)), known(rows.get(metric))
     if loss is None or gain is None:  # for example without labels
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
-    last = kept["certificate"]["last"]
-    checks = [] if last is None else kept["certificate"]["points"][last]["checks"]
-    budget = next((float(check["budget"]) for check in checks if check["metric"] == COST), None)
-    return Chosen(-loss, gain, budget, str(kept["certificate"]["sentence"]))
+    checks = () if kept.last is None else kept.points[kept.last].checks
+    budget = next((check.budget for check in checks if check.metric == COST), None)
+    return Chosen(-loss, gain, budget, kept.sentence())
 
 
 def _now(now: Evaluation) -> tuple[Change, ...]:

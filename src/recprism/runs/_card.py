@@ -15,7 +15,6 @@ from typing import Any
 import polars as pl
 
 from recprism._version import __version__
-from recprism.budget.promise import carried_over
 from recprism.data._labels import SET_ASIDE
 from recprism.data.datasets import NAMED
 from recprism.models import Factors
@@ -23,6 +22,7 @@ from recprism.runs._event_log import STEPS
 from recprism.runs._long_tables import PARTS
 from recprism.runs._run_parts.lists import DIVERSIFIED
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.neighbours import noted
 from recprism.runs.run import Run
 
@@ -140,15 +140,13 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
 
 
 def _within(run: Run, asked: BudgetConfig) -> str:
-    kept = run.certificate()
+    kept = joint_certificate(run)
     assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
-    where = f"the {kept['certificate'].get('part') or asked.certify_on or 'test'} part"
+    where = f"the {kept.part or asked.certify_on or 'test'} part"
     facts = {"goal": asked.goal, "may lose": budgets, "certified on": where}
     constraints = asked.constraints.model_dump(exclude_defaults=True)
-    scope = carried_over(kept["certificate"].get("part"))
-    said = (kept["certificate"]["sentence"], scope)
-    return _table({**facts, **constraints}) + "\n\n" + "\n\n".join(said)
+    return _table({**facts, **constraints}) + f"\n\n{kept.sentence()}\n\n{kept.scope()}"
 
 
 def _limits(run: Run, config: RunConfig) -> str:

@@ -9,9 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from recprism.budget.certificate import Certificate
 from recprism.errors import InputError, RecprismError
 from recprism.runs._event_log import STEPS
 from recprism.runs._run_parts.stage import SEARCH, stages
+from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.run import Run
 
 State = Literal["begun", "trained", "searching", "diversified", "broken"]
@@ -31,6 +33,7 @@ class ListedResult:
         goal: The metric that was raised; None if nothing was diversified.
         budgets: Metric -> share of it that may be lost; empty without a budget.
         losses: Metric -> the largest loss that is certified, as a share; empty without a certificate.
+        confidence: How sure that is, in words: of all questions that the same labels have answered; None without one.
         date: The time of the last event, in UTC and as ISO 8601; None without events.
         reason: Why a broken one cannot be read.
 
@@ -45,6 +48,7 @@ class ListedResult:
     goal: str | None = None
     budgets: Mapping[str, float] = field(default_factory=dict)
     losses: Mapping[str, float] = field(default_factory=dict)
+    confidence: str | None = None
     date: str | None = None
     reason: str | None = None
 
@@ -97,7 +101,7 @@ def result_row(run: Run) -> ListedResult:
 
 def _row(run: Run) -> ListedResult:
     run.require_whole()
-    config, certified = run.config, run.certificate()
+    config, certified = run.config, joint_certificate(run)
     searching = None if run.is_diversified() else run.unfinished(SEARCH)
     asked = (searching or run).config.diversify
     within = None if asked is None else asked.within
@@ -113,6 +117,7 @@ def _row(run: Run) -> ListedResult:
         goal,
         within.budgets if within else {},
         _losses(certified),
+        None if certified is None or certified.last is None else certified.sure(),
         _date(run),
     )
 
@@ -125,11 +130,10 @@ def _state(run: Run, searching: Run | None) -> State:
     return "diversified" if run.is_diversified() else "trained"
 
 
-def _losses(certified: Mapping[str, Any] | None) -> dict[str, float]:
-    found = {} if certified is None else certified["certificate"]
-    if found.get("last") is None:
+def _losses(certified: Certificate | None) -> dict[str, float]:
+    if certified is None or certified.last is None:
         return {}
-    return {check["metric"]: check["budget"] for check in found["points"][found["last"]]["checks"]}
+    return {check.metric: check.budget for check in certified.points[certified.last].checks}
 
 
 def _date(run: Run) -> str | None:

@@ -11,6 +11,7 @@ result.json            the rule, if found within a budget
 cmb.json               settings and history of the search, if found by players
 delta.safetensors      arrays of the rule, or the change of the vectors that players found
 certificate.json       what the lists are certified to cost, if a budget was given
+audit.json             what audits certified; diversify takes it over
 explanation.json       why the lists are as they are
 factors_explanation.json  what erasing factors of changed vectors takes back, with the controls
 steering.json          dials that users set for themselves, for all results
@@ -22,6 +23,8 @@ CARD.md                what the run is, in words
 metrics.parquet        metric, k, part, mean, low, high, ...
 results/NAME/          the same files of a named result, from delta.safetensors on, and
     result.toml        what was asked of it
+
+Beside the runs, labels.jsonl has the questions that their held-out labels have answered.
 
 A command that replaces files makes the new ones in a folder inside the run and moves them at the end.
 """

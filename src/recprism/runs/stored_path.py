@@ -24,6 +24,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
+from recprism.runs.jobs.questions import note_question, question_of
 from recprism.runs.run import Run
 
 METRICS = with_gini(
@@ -90,9 +91,15 @@ class StoredPath:
 def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) -> StoredPath:
     """Return the path of a run, under the constraints of its result.
 
-    Its lists are read if they are stored for the same vectors and constraints, else made and stored.
+    Its lists are read if they are stored for the same vectors and constraints, else made and stored. The labels answer
+    one question: the smallest budget of every point, each as if it were the only one.
     """
-    return make_path(run.scenario(), goal, on_step=on_step)
+    scenario = run.scenario()
+    found = make_path(scenario, goal, on_step=on_step)
+    if found.losses is not None:
+        question = question_of(scenario, goal, {}, any_budget_of=COST)
+        note_question(run, found.part, found.confidence, "betting", question)
+    return found
 
 
 def make_path(

@@ -12,6 +12,7 @@ from typing import Literal
 
 from recprism.errors import RecprismError
 from recprism.runs.jobs.diversify import effect
+from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
@@ -206,17 +207,12 @@ class OpenedRun:
 
     def _certified(self) -> schemas.Certified | None:
         """Return what the certificate says about its first metric; None if nothing was certified."""
-        kept = self.run.certificate()
-        found = {} if kept is None else kept["certificate"]
-        if found.get("last") is None:
+        kept = joint_certificate(self.run)
+        if kept is None or kept.last is None:
             return None
-        check = found["points"][found["last"]]["checks"][0]
+        check = kept.points[kept.last].checks[0]
         return schemas.Certified(
-            metric=check["metric"],
-            loss=check["budget"],
-            confidence=found["confidence"],
-            users=check["users"],
-            part=found["part"],
+            metric=check.metric, loss=check.budget, confidence=kept.sure(), users=check.users, part=kept.part or "test"
         )
 
     # -- helpers ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ class Certified(BaseModel):
 
     metric: str
     loss: float = Field(description="At most this share of the metric is lost.")
-    confidence: float
+    confidence: str = Field(description="How sure it is, in words: of all questions to the same labels together.")
     users: int
     part: str = Field(description="The part whose labels certified it.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -71,5 +72,5 @@ def refit(
         also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
         if found.judged < 1:
             also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
-        result = Result.of_rule(found.scenario, found.kept)
+        result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
         print_diversified(run, result, {**result.to_dict(), "retrained": found.to_dict()}, names, as_json, also)

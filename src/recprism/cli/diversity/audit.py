@@ -44,7 +44,6 @@ from recprism.cli._values import (
     metric_shares,
 )
 from recprism.data.shares import percent, percent_interval, share
-from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
@@ -88,7 +87,7 @@ def audit(
 ) -> None:
     """Show what more diversity would cost, and who would pay.
 
-    Run this first: it trains nothing and changes nothing. It describes the lists as they are. Then it shows what each
+    Run this first: it trains nothing and changes no list. It describes the lists as they are. Then it shows what each
     step towards a goal costs in NDCG@10, and the part of that cost which held-out interactions certify.
 
     All certificates of an audit hold together, with one confidence. The more goals and budgets are asked for, the less
@@ -108,6 +107,7 @@ def audit(
     from recprism.budget.path import check_goal
     from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
+    from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.run import Run
 
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
@@ -137,7 +137,7 @@ def audit(
             executor=executor_named(executor),
             on_step=on_step,
         )
-    note = _noted(run, found)
+    note = keep_audit(scenario, found)
     if as_json:
         print_json({"target": str(target), **found.to_dict(), "asked_before": note})
         return
@@ -163,31 +163,6 @@ def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any])
         yield diversify(run, asked, of, show if show in budgets else budgets[0], named=named, **options)
 
 
-def _noted(run: Run, found: Audit) -> str | None:
-    """Note in the run that its labels were asked; a run that cannot be written to is audited all the same."""
-    from recprism.runs.jobs._questions import note_questions
-
-    answers = [(goal, it.certificate) for goal, of in found.stops.items() for it in of if it.certificate is not None]
-    if not answers:
-        return None
-    first, asked = answers[0][1], run.config.diversify
-    about = {} if asked is None or asked.within is None else asked.within.model_dump(mode="json", exclude_defaults=True)
-    questions = [
-        {
-            "goal": goal,
-            "budgets": {it.metric: it.budget for it in certificate.points[0].checks},
-            **({} if certificate.method == "betting" else {"method": certificate.method}),
-            **{name: about[name] for name in ("history_window", "constraints") if name in about},
-        }
-        for goal, certificate in answers
-    ]
-    try:
-        return note_questions(run, first.part, first.confidence, questions)
-    except InputError:
-        say("the questions of this audit could not be noted in the run: its folder cannot be written to")
-        return None
-
-
 def _describe(path: Path, files: SideFiles, as_json: bool) -> None:
     """Describe lists; without scores there is no path."""
     from recprism.cli.model.evaluate import print_evaluation
@@ -202,7 +177,7 @@ def _describe(path: Path, files: SideFiles, as_json: bool) -> None:
 
 def print_cost(found: Audit, target: Path) -> None:
     """Print the lists as they are, then the paths."""
-    judged = f", on the {next(iter(found.paths.values())).part} part" if found.certified else ""
+    judged = f", on the {found.judged_on} part" if found.certified else ""
     print_title(f"{target}: the lists now{judged}")
     rows = [(score.name, score.mean, score.low, score.high, score.popularity) for score in found.now.scores]
     columns = ("metric", "mean", "low", "high", "popularity")
@@ -226,9 +201,12 @@ def print_paths(found: Audit) -> None:
             for point in _shown_points(found, goal)
         ]
         print_table(("trade-off", *names, "certified for"), lines, numeric=("trade-off", *names, "certified for"))
-    for title, table in (("who pays (NDCG@10)", found.payers), ("who is shown (share of places)", found.exposure)):
+    for title, table in (
+        (f"who pays (NDCG@10, {found.judged_on} part)", found.payers),
+        ("who is shown (share of places)", found.exposure),
+    ):
         if table is not None:
-            print_title(f"\n{title}, at the point for the budget shown:")
+            print_title(f"\n{title}, at {found.shown_for}:")
             _print_segments(table)
     print_sentence("")
     for words in found.sentences():

@@ -22,7 +22,8 @@ def runs(
 ) -> None:
     """List the runs below a folder and their results.
 
-    Each line shows model, data, goal, budget, certified loss and date. A run that cannot be read is listed as broken,
+    Each line shows model, data, goal, budget, certified loss, its confidence and date. The confidence is that of all
+    questions that the same held-out labels have answered. A run that cannot be read is listed as broken,
     with the reason.
 
     Examples:
@@ -41,10 +42,13 @@ def runs(
         next_step(command_line("train", output=folder and folder / "ml-latest-small-bprmf"))
         return
     rows = [
-        (it.run, it.name, it.state, it.model, it.data, it.goal, _shares(it.budgets), _shares(it.losses), _day(it.date))
+        (
+            *(it.run, it.name, it.state, it.model, it.data, it.goal),
+            *(_shares(it.budgets), _shares(it.losses), it.confidence, _day(it.date)),
+        )
         for it in found
     ]
-    print_table(("run", "name", "state", "model", "data", "goal", "budget", "loses at most", "date"), rows)
+    print_table(("run", "name", "state", "model", "data", "goal", "budget", "loses at most", "sure", "date"), rows)
     for row in found:
         if row.reason is not None:
             print_sentence(f"broken: {row.reason}")

@@ -36,7 +36,8 @@ def frontier(
 ) -> None:
     """Compare what each method gains at each budget, on one run.
 
-    Every method is tuned alike on the validation part, and the test part is read once. Hypervolume is the area under
+    Every method is tuned alike on the validation part, and the test part is read once. The tuning counts as a question
+    that the validation labels answered without a certificate. Hypervolume is the area under
     a method's points up to a loss of 10 %. The winner for each budget is named, next to ours. The p-values compare each
     method with ours, user by user.
 
@@ -45,12 +46,14 @@ def frontier(
     - `recprism frontier runs/x --goal subtopic_coverage`
     - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
+    from recprism.budget.audit import COST
     from recprism.budget.path import check_goal
     from recprism.paper.fronts import BUDGETS, winner
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
     from recprism.runs.config import ConstraintsConfig
+    from recprism.runs.jobs.questions import MEASURED, note_question, question_of
     from recprism.runs.run import Run
 
     goal = check_goal(goal)
@@ -72,11 +75,23 @@ def frontier(
             on_method=lambda name: progress.update(task, advance=1, note=name),
             executor=executor_named(executor),
         )
+    question = question_of(validation, goal, {COST: max(BUDGETS)}, methods=sorted(chosen))
+    before = note_question(run, "validation", None, MEASURED, question)
     if as_json:
         best = {f"{budget:g}": None if (it := winner(fronts, budget)) is None else it.method for budget in BUDGETS}
-        print_json({"run": str(run.path), "goal": goal, "fronts": [it.to_dict() for it in fronts], "winners": best})
+        print_json(
+            {
+                "run": str(run.path),
+                "goal": goal,
+                "fronts": [it.to_dict() for it in fronts],
+                "winners": best,
+                "asked_before": before,
+            }
+        )
         return
     _print_fronts(str(run.path), goal, fronts, BUDGETS)
+    if before is not None:
+        print_sentence(before)
     next_step(run.command("audit", goal=goal))
 
 

@@ -61,6 +61,7 @@ def demo(
     """
     from recprism.budget.audit import COST, cost_of_diversity
     from recprism.runs.jobs.diversify import diversify_within
+    from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.jobs.train import evaluate_run, recommend
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
@@ -80,7 +81,9 @@ def demo(
             run.save_metrics(result.to_frame())
     say("4/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        cost = cost_of_diversity(run.scenario(), ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
+        case = run.scenario()
+        cost = cost_of_diversity(case, ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
+    keep_audit(case, cost)
     say(f"5/7 diversify: find the rule with the most subtopics for at most {BUDGET:.0%} of NDCG@10")
     with progress_of_steps() as on_step:
         kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={COST: BUDGET}), on_step=on_step)
@@ -123,7 +126,7 @@ def _against_other_model(run: Run) -> str:
 
 def require_own(path: Path) -> None:
     """Refuse to replace a run that the demo did not make, or that another command has changed since."""
-    from recprism.runs.jobs._questions import ASKED
+    from recprism.runs.jobs.questions import ASKED
     from recprism.runs.run import Run
 
     if not Run.is_at(path):

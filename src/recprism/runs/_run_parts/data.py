@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.data._bound import hash_of, noted_in_tensors, require_bound
-from recprism.data._files import atomic_path, require_rights
+from recprism.data._files import atomic_path, readable, require_rights
 from recprism.data._id_files import tensor_names
 from recprism.data._ids import number_ids
 from recprism.data.dataset import Dataset
@@ -54,6 +55,15 @@ class RunData(RunFolder):
         """Return the interactions, divided into parts."""
         frame = self._files.read_table("split")
         return split_from_table(frame, self.folder / "split.parquet", self.config.split.model_dump())
+
+    def labels(self, part: str) -> pl.DataFrame:
+        """Return user_id and item_id of the held-out interactions of a part, as text and in order."""
+        return _labels(self.folder / "split.parquet", part)
+
+    def labels_hash(self, part: str) -> str:
+        """Return a hash of the held-out interactions of a part; runs of the same labels have the same."""
+        state = (self.folder / "split.parquet").stat()
+        return _labels_hash(self.folder / "split.parquet", part, state.st_mtime_ns, state.st_size)
 
     def subtopics(self) -> Subtopics:
         """Return the subtopics of the items."""
@@ -126,3 +136,15 @@ class RunData(RunFolder):
         if not isinstance(found, Factors):
             raise InputError(f"{self.path}: has scores and no vectors; {NEEDS_VECTORS}")
         return found
+
+
+def _labels(path: Path, part: str) -> pl.DataFrame:
+    """Read the interactions of a part; the file itself is checked where the model is read."""
+    with readable(path, "damaged", "make the run again, or put the file back"):
+        frame = pl.read_parquet(path).filter(pl.col("part") == part)
+        return frame.select(pl.col("user_id", "item_id").cast(pl.String)).sort("user_id", "item_id")
+
+
+@lru_cache(maxsize=256)
+def _labels_hash(path: Path, part: str, *_state: int) -> str:
+    return hash_of(_labels(path, part).write_csv().encode())

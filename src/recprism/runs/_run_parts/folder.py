@@ -17,9 +17,10 @@ from recprism.runs._run_parts.stage import TRAINING
 from recprism.runs.config import RunConfig, read_config
 from recprism.runs.sinks import FailSafeSink
 
+AUDITS = "audit.json"
 SHARED = (
     *("config.toml", "events.jsonl", "split.parquet", "items.parquet", "subtopics.parquet"),
-    *("factors.safetensors", "factors.json", "training.checkpoint.safetensors"),
+    *("factors.safetensors", "factors.json", "training.checkpoint.safetensors", AUDITS),
 )
 """Files that all results of a run share; every other file belongs to one result."""
 RESULTS, ASKED = "results", "result.toml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 from recprism.budget.scenario import Lists
 from recprism.errors import BusyError, StorageError
 from recprism.runs._lock import held
-from recprism.runs._run_parts.lists import RunLists
+
+if TYPE_CHECKING:
+    from recprism.runs._run_parts.results import RunResults
 
 FORMAT = 5
 
@@ -23,8 +26,8 @@ class RunPaths:
         run: A trained run.
     """
 
-    def __init__(self, run: RunLists) -> None:
-        self._run = run
+    def __init__(self, run: RunResults) -> None:
+        self.run = run
         self._made_from = run.fingerprint()  # before anything is read for a path
 
     def read(self, goal: str, kind: str) -> dict[float, Lists]:
@@ -42,9 +45,9 @@ class RunPaths:
         stored = self._stored(goal)
         new = {f"{kind}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
         if not new.keys() <= stored.keys():
-            with suppress(BusyError, StorageError), held(self._run.path):
-                self._run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
+            with suppress(BusyError, StorageError), held(self.run.path):
+                self.run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
 
     def _stored(self, goal: str) -> dict[str, NDArray[np.int32]]:
-        found = self._run.load_path(goal)
+        found = self.run.load_path(goal)
         return found[0] if found is not None and found[1].get("format") == FORMAT else {}

@@ -13,6 +13,7 @@ from recprism.data._files import readable, require_rights, write_text
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.runs._event_log import has_event
+from recprism.runs._run_parts.audits import RunAudits
 from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
@@ -61,7 +62,7 @@ class NamedResults(Mapping[str, Result]):
         return f"NamedResults({', '.join(self)})"
 
 
-class RunResults(RunData, RunLists):
+class RunResults(RunData, RunLists, RunAudits):
     """Reads and writes one result of a run."""
 
     @property

@@ -21,6 +21,9 @@ from recprism.runs.jobs.list_files import audit_against_run as audit_against_run
 from recprism.runs.jobs.list_files import audit_lists as audit_lists
 from recprism.runs.jobs.own_scores import import_scores as import_scores
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
+from recprism.runs.jobs.questions import Asked as Asked
+from recprism.runs.jobs.questions import asked_of_labels as asked_of_labels
+from recprism.runs.jobs.questions import joint_certificate as joint_certificate
 from recprism.runs.jobs.reasons import UserReasons as UserReasons
 from recprism.runs.jobs.reasons import reasons_of as reasons_of
 from recprism.runs.jobs.saved import put_result as put_result

@@ -9,7 +9,6 @@ from typing import Any
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.scenario import Ranker, Scenario
-from recprism.budget.within import within_budget
 from recprism.cmb import CMB, Progress, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
@@ -23,7 +22,7 @@ from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
-from recprism.runs.jobs._questions import note_questions
+from recprism.runs.jobs.questions import ask
 from recprism.runs.neighbours import overlap_of
 from recprism.runs.result import Result
 from recprism.runs.run import Run
@@ -145,6 +144,7 @@ def diversify_within(
 ) -> Result:
     """Find the rule with the most diverse lists within the budgets, certify it, and write it into the run.
 
+    What an audit of the run answered to the same question is taken over, and the labels are not asked again.
     The run does not change before it is found. If nothing is certified, or if a constraint is violated without
     ``asked.allow_violations``, it does not change at all.
 
@@ -162,7 +162,7 @@ def diversify_within(
     """
     run.require_undiversified(overwrite=overwrite)
     scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
-    found = within_budget(
+    found, before = ask(
         scenario,
         asked.goal,
         asked.budgets,
@@ -171,19 +171,11 @@ def diversify_within(
         certify_on=asked.certify_on,
         on_step=on_step,
     )
-    kept = Result.of_rule(scenario, found)
-    kept = replace(kept, asked_before=_noted(run, asked, kept), run=run)
+    kept = replace(Result.of_rule(scenario, found), asked_before=before, run=run)
     if kept.is_changed:
         scenario.keep_path(kept.goal)  # first: a run that is read between the two writes has no result without its path
     keep_result(run, asked, kept, kept.to_dict())
     return kept
-
-
-def _noted(run: Run, asked: BudgetConfig, kept: Result) -> str | None:
-    """Note in the run that its labels were asked for this certificate."""
-    assert kept.certificate is not None  # a budget was given
-    same_answer = asked.model_dump(mode="json", exclude={"confidence", "certify_on"}, exclude_defaults=True)
-    return note_questions(run, kept.certificate.part, asked.confidence, [same_answer])
 
 
 @phase("writing the result", __name__)

@@ -21,6 +21,7 @@ from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.jobs.imported import write_run
+from recprism.runs.jobs.questions import note_question, question_of
 from recprism.runs.jobs.train import part_named
 from recprism.runs.result import Result
 from recprism.runs.run import Run
@@ -68,7 +69,11 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     same = len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
     if not same:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
-    kept = replace(result, run=run)
+    before, certificate = result.asked_before, result.certificate
+    if certificate is not None and certificate.questions == 1:  # those of an audit are noted already
+        question = question_of(result.scenario, asked.goal, asked.budgets)
+        before = note_question(run, certificate.part, asked.confidence, asked.method, question)
+    kept = replace(result, run=run, asked_before=before)
     keep_result(run, asked, kept, kept.to_dict())
 
 

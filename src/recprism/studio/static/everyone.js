@@ -127,11 +127,11 @@ function ofStop(here) {
   const what = inWords(path.metric), gained = gainIn(path.metric, here.changes), cost = here.changes[path.cost];
   if (here.point === 0) return ["Nothing changes: ", byId("certified").checked ? "no stop is certified to keep this budget. Try a larger budget, or hold out more users." : "no stop keeps this budget."];
   if (here.loss === null) return [el("b", {}, `${gained} ${what}.`), " What that costs in accuracy is not known: this run has no held-out interactions."];
-  const claim = { metric: path.cost, loss: state.budget / 100, confidence: path.confidence, users: path.users, part: path.part };
+  const claim = { metric: path.cost, loss: state.budget / 100, confidence: `${percent(path.confidence, 0)} confidence as the only question`, users: path.users, part: path.part };
   return [el("b", {}, `${gained} ${what}; ${percent(cost, 1, true)} accuracy.`), byId("certified").checked ? sure(claim) : " Not certified."];
 }
 
-const sure = ({ metric, loss, confidence, users, part }) => ` Certified: at most ${percent(loss)} of ${metric} lost (${percent(confidence, 0)} confidence, ${counted(users, "user")} of the ${part} part).`;
+const sure = ({ metric, loss, confidence, users, part }) => ` Certified: at most ${percent(loss)} of ${metric} lost (${confidence}, ${counted(users, "user")} of the ${part} part).`;
 
 function ofResult(served) {
   const metric = `${served.goal.split("+")[0]}@10`, gained = served.changes[metric];
