@@ -10,6 +10,7 @@ from recprism.data.shares import percent
 from recprism.errors import InputError
 
 FORMAT = 1
+MANY = 0.01  # share of users that fall back to base lists, above which it is said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +79,20 @@ class Promise:
         if stored.get("format") != FORMAT or not names <= stored.keys():
             raise InputError("the certificate has another format than this version of recprism reads; export again")
         return cls(**{name: stored[name] for name in names})
+
+
+def fallen_back(share: float, context: str) -> str | None:
+    """Return a sentence about lists that are base lists by the limit of a rule; None without any.
+
+    Args:
+        share: Their share.
+        context: Which lists, "judged" or "live".
+    """
+    if not share:
+        return None
+    why = "the rule's own lists of these users could lose more than its limit"
+    much = "" if share <= MANY else "; that is many, and they gain no diversity: certify a smaller step"
+    return f"{percent(share)} of the {context} lists are base lists, because {why}{much}."
 
 
 def carried_over(part: str | None) -> str:

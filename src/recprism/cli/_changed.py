@@ -19,6 +19,7 @@ from recprism.cli._output import (
     progress_of_steps,
     say_replaced,
 )
+from recprism.budget.promise import fallen_back
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
@@ -81,9 +82,10 @@ def print_diversified(
     changed = kept.is_changed
     with progress_of_steps() as on_step:
         found = effect(run, names, on_step=on_step) if changed else None
+        fallen = 0.0 if kept.rule is None else kept.scenario.fallback_share(kept.rule)
     if as_json:
         change = None if found is None else found.change.to_dict()
-        print_json({"run": str(run.path), "result": run.result, **facts, "change": change})
+        print_json({"run": str(run.path), "result": run.result, **facts, "fallback_share": fallen, "change": change})
         if not changed:
             complain(UNCHANGED)
             raise typer.Exit(1)
@@ -92,8 +94,9 @@ def print_diversified(
         print_title(f"{run.path}: not changed")
     else:
         print_effect(run, found)
-        for sentence in _conclusion(run, kept):
-            print_sentence(sentence)
+        for sentence in (*_conclusion(run, kept), fallen_back(fallen, "judged")):
+            if sentence is not None:
+                print_sentence(sentence)
     print_sentence(certificate.sentence())
     if certificate.last is not None:
         print_sentence(certificate.scope())

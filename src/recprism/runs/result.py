@@ -375,6 +375,7 @@ class Result(Displayed):
         run, result, made_from = self._origin()
         made = replace(made, certificate=self._promise(made.tested()))
         about = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
+        about["fallback_share"] = self.context().fallback_share(rule)
         whole = replace(made, about=about)
         whole.write(folder)
         return whole
@@ -398,11 +399,22 @@ class Result(Displayed):
             why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
             raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
         found = within_budget(self.scenario, self.goal, budgets, confidence=confidence, through=through)
+        self._note_form(found, compiled)
         if found.rule is None:
             raise InputError(f"lists by {compiled['form']} are not certified. {found.certificate.sentence()}")
-        words = json.dumps({**found.rule.to_dict(), **compiled}, sort_keys=True, default=str)
+        words = json.dumps({**found.rule.to_dict(), **compiled, "concepts": _named(compiled)}, sort_keys=True)
         procedure = f"{compiled['form']}, compiled anew for each context"
         return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
+
+    def _note_form(self, found: CertifiedRule, compiled: Mapping[str, Any]) -> None:
+        """Note that the labels of the run were asked about lists of a form."""
+        from recprism.runs.jobs.questions import note_question, question_of
+
+        if self.run is not None:
+            kept = found.certificate
+            allowed = {it.metric: it.budget for it in kept.points[0].checks}
+            asked = question_of(self.scenario, self.goal, allowed, compiled={**compiled, "concepts": _named(compiled)})
+            note_question(self.run, kept.part, kept.confidence, kept.method, asked)
 
     def _measured(self, rule: Rule, through: Compile) -> dict[str, Any] | None:
         """Return the loss of lists of a form on the part that certifies; None without labels."""
@@ -425,14 +437,17 @@ class Result(Displayed):
             procedure: How its lists were made.
             of: What was certified; the rule of the result by default.
         """
+        from recprism.runs.jobs.questions import together_with_others
+
         kept, rule = (self.certificate, self.rule) if of is None else (of.certificate, of.rule)
         if kept is None or kept.last is None or rule is None:
             return None
         checks = kept.points[kept.last].checks
+        kept = kept if self.run is None else together_with_others(self.run, kept)
         return Promise(
             budgets={it.metric: it.budget for it in checks},
             losses={it.metric: it.loss for it in checks},
-            confidence=kept.confidence,
+            confidence=kept.confidence or None,
             questions=kept.questions,
             approximate=kept.method == APPROXIMATE,
             users=checks[0].users,
@@ -523,6 +538,12 @@ class Result(Displayed):
         if self.certificate is not None:
             facts["certified"] = self.is_changed
         return facts
+
+
+def _named(compiled: Mapping[str, Any]) -> str | None:
+    """Return a hash of the concepts that dials have weights for; None for the categories."""
+    concepts = compiled["concepts"]
+    return None if concepts is None else contents_of({"values": concepts.values, "names": np.array(concepts.names)})
 
 
 def rows_of(model: Any, users: Any) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism._command_line import command_line
+from recprism.budget.promise import fallen_back
 from recprism.cli._options import (
     AsJson,
     ConceptWords,
@@ -189,6 +190,9 @@ def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]
     size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
     said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
     said.append("Nothing is certified about it." if made.certificate is None else made.certificate.sentence())
+    fallen = fallen_back(made.about["fallback_share"], "live")
+    if fallen is not None:
+        said.append(fallen)
     if made.history_users is not None:
         said.append(
             f"It holds the histories of {len(made.history_users):,} users, which are personal data: store it, and "

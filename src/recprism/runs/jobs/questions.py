@@ -76,9 +76,11 @@ def joint_certificate(run: RunResults) -> Certificate | None:
     Stability: provisional.
     """
     kept = run.certificate()
-    if kept is None:
-        return None
-    own = Certificate.from_dict(kept["certificate"])
+    return None if kept is None else together_with_others(run, Certificate.from_dict(kept["certificate"]))
+
+
+def together_with_others(run: RunResults, own: Certificate) -> Certificate:
+    """Return a certificate with the confidence of all questions that its labels have answered."""
     asked = asked_of_labels(run, own.part)
     valid = asked.questions - asked.approximate
     if own.method == APPROXIMATE or valid <= own.questions:
