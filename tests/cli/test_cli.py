@@ -42,7 +42,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
     assert outcome.code == 0, outcome.err
     assert re.search(r"ndcg@10\s+0\.\d+", outcome.out)
     assert "in words:" in outcome.out
-    assert re.search(r"Within a 5 % budget of NDCG@10: \+\d+\.\d % subtopic_coverage@10 \(certified\)", outcome.out)
+    assert re.search(r"Within a 5 % budget of NDCG@10: \+\d+\.\d % subtopic_coverage@10, measured on", outcome.out)
     assert f"the report: {tmp_path / 'demo' / 'report.html'}" in outcome.out
     files = {path.name for path in (tmp_path / "demo").iterdir()}
     assert files == {
@@ -58,6 +58,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
         "delta.safetensors",
         "result.json",
         "path.subtopic_coverage.safetensors",
+        "audit.json",
         "CARD.md",
         "certificate.json",
         "report.html",

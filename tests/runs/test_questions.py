@@ -15,7 +15,7 @@ import recprism as rp
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import LEDGER, MEASURED, asked_of_labels, joint_certificate, note_question
+from recprism.runs.jobs.questions import LEDGER, MEASURED, Asked, asked_of_labels, joint_certificate, note_question
 from recprism.runs.listing import list_runs
 from recprism.runs.run import Run
 
@@ -132,7 +132,7 @@ def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run:
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, method="t"))
     note_question(run, "validation", 0.9, "betting", ONE)
     asked = asked_of_labels(run, "validation")
-    assert (asked.questions, asked.confidence, asked.approximate) == (2, pytest.approx(0.9), 1)
+    assert asked == Asked(2, 0.9, 1)
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
     assert row.confidence == "approximate 95 % confidence"
     assert "(approximate 95 % confidence, " in card(run)

@@ -132,11 +132,16 @@ class Audit(Displayed):
             metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
             said += [_in_words(path, metric, stop) for stop in self.stops[goal]]
         said += self._together()
-        if self.payers is not None:
-            said.append(self.payers.sentence())
+        said += self.who_pays()
         if not self.certified:
             said.append("There are no held-out interactions: what diversity costs in accuracy is not known here.")
         return said
+
+    def who_pays(self) -> list[str]:
+        """Return who pays, and at which budget, in words; nothing without labels."""
+        if self.payers is None:
+            return []
+        return [f"{self.payers.sentence().removesuffix('.')} (at {self.shown_for})."]
 
     def _together(self) -> list[str]:
         """Say what the confidence is about, if several questions share it."""
@@ -398,7 +403,7 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
 
 
 def _in_words(path: Path, metric: str, stop: BudgetStop) -> str:
-    """Say what a budget gains; a refused one has no gain beside it, because a measured one could be larger."""
+    """Say what a budget gains; a refused one has no gain, because a measured one could be larger."""
     within = f"Within a {100 * stop.budget:g} % budget of NDCG@10"
     assert stop.certificate is not None  # there are labels
     if stop.certified is None:

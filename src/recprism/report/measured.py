@@ -135,8 +135,7 @@ class Measured:
     def front_sentences(self) -> tuple[str, ...]:
         """Return the front in words."""
         if self.audit is not None:
-            payers = "" if self.audit.payers is None else self.audit.payers.sentence()
-            return tuple(it for it in self.audit.sentences() if it != payers)
+            return tuple(it for it in self.audit.sentences() if it not in self.audit.who_pays())
         return () if self.kept is None else (self.kept.scope(),)
 
     def shown_items(self) -> tuple[Change, ...]:

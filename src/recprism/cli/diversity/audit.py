@@ -72,7 +72,12 @@ def audit(
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
     show: Annotated[
-        float, share_option(help="The budget for the tables of who pays: 0.01 or 1%.", low=0.0001, high=0.5)
+        float,
+        share_option(
+            help="The budget for the tables of who pays, or the nearest certified one: 0.01 or 1%.",
+            low=0.0001,
+            high=0.5,
+        ),
     ] = 0.01,
     executor: ExecutorName = "local",
     train: TrainTable = None,

@@ -1,6 +1,6 @@
 """Which questions held-out labels have answered: each certificate uses up some of the error that they may make.
 
-``labels.jsonl``, beside the runs, has one line for each command that asked; the log of the run has the same line, so
+``labels.jsonl``, next to the runs, has one line for each command that asked; the log of the run has the same line, so
 that a copy of the run takes its own questions with it. Labels are known by their content, not by the run. Of labels
 that are asked outside of runs, or in another folder, nothing is known.
 """
@@ -40,7 +40,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """What the labels of a part have answered, in this run and in those beside it.
+    """What the labels of a part have answered, in this run and in those next to it.
 
     Attributes:
         questions: How many questions: paths and budgets.
@@ -237,7 +237,7 @@ def _appended(place: Path, event: Mapping[str, Any]) -> bool:
 
 
 def _places(run: RunResults) -> tuple[Path, Path]:
-    """Return the files that keep the questions: beside the runs, and in the run."""
+    """Return the files that keep the questions: next to the runs, and in the run."""
     return run.path.resolve().parent / LEDGER, run.path / "events.jsonl"
 
 
