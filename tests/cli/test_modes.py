@@ -32,7 +32,7 @@ ALWAYS = {
     "erase": "run_directory user goal axes part name as_json",
     "export": "run_directory output form name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
-    "serve": "export host port token caller_token candidates prices disabled shadow holdout log watch max_bytes "
+    "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout log watch max_bytes "
     "max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor": "run_directory served floor output junit as_json",

@@ -250,11 +250,12 @@ refit cli/test_cli.py metrics
 export cli/test_cli.py output
 export cli/test_cli_import.py metric
 export deploy/test_export.py for_index
+export trust/test_travelling_certificate.py budget
 batch deploy/test_batch.py user_vectors output repeat_seen shard_users k
 batch cli/test_own_data.py seen dials
 serve service/test_safety.py host token caller_token prices max_bytes max_in_flight
 serve cli/test_cli.py port
-serve service/test_life.py candidates disabled drain max_candidates max_k watch
+serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
 monitor cli/test_served_log.py served taken max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,15 +42,18 @@ def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
     assert isinstance(again.model, Rule)
     fresh = run.scenario()
     items, scores = fresh.rank(again.model)
-    np.testing.assert_array_equal(items, lists_at(run.scenario(), again.goal, again.trade_off))
+    path = lists_at(run.scenario(), again.goal, again.trade_off)
+    np.testing.assert_array_equal(items, fresh.within_limits(again.model.limits, path))
     np.testing.assert_allclose(scores[0], fresh.factors.user[0] @ fresh.factors.item[items[0]].T, rtol=1e-6)
-    assert again.rule == rule_at(fresh, again.goal, again.trade_off)
+    assert again.rule == replace(rule_at(fresh, again.goal, again.trade_off), limits=again.model.limits)
 
 
 def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
     stored = json.loads((run.path / "result.json").read_text(encoding="utf-8"))
     assert stored["goal"] == "subtopic_coverage"
-    assert set(stored["rule"]) == {"goals", "trade_off", "history_weight", "history_window", "units", "k", "candidates"}
+    assert set(stored["rule"]) == {
+        *("goals", "trade_off", "history_weight", "history_window", "units", "k", "candidates", "limits")
+    }
     assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, wait_until
 
+from recprism.budget import Promise
 from recprism.errors import InputError
 from recprism.forms.rule_file import ARRAYS, FACTS
 from recprism.service import Answer, Client, ServiceError
@@ -156,6 +158,18 @@ def test_prices_and_candidates_of_the_command_line(start: Start, export: Path, t
         assert (found.trade_off, found.ids) == (0.05, expected.ids)
         with pytest.raises(InputError, match="lists of at most 7"):
             client.rerank(**request_of(), k=8)
+
+
+def test_the_scorer_of_the_command_line_is_compared_with_the_tested_one(start: Start, tmp_path: Path) -> None:
+    file = file_of(candidates=30)
+    promise = {"budgets": {"ndcg@5": 0.05}, "losses": {"ndcg@5": 0.01}, "confidence": 0.95, "questions": 1}
+    promise |= {"approximate": False, "users": 100, "part": "test", "procedure": "rule", "trade_off": file.trade_off}
+    certificate = Promise(**promise, limits={}, scorer="bpr-1", tested=file.tested())
+    replace(file, certificate=certificate).write(tmp_path / "rule")
+    with start(tmp_path / "rule", "--scorer", "bpr-1").client() as client:
+        assert client.rule()["certificate"] == certificate.to_dict()
+        assert client.rerank(**request_of()).as_tested is True
+        assert client.rerank(**request_of(), scorer="bpr-2").as_tested == ("scorer 'bpr-2', tested with 'bpr-1'",)
 
 
 @pytest.mark.slow

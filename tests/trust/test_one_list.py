@@ -242,6 +242,7 @@ SURFACES: Mapping[str, Callable[[World, bool], Lists | None]] = {
 
 MAKES_LISTS = {
     "api/estimator.py": "the estimator",
+    "deploy/check.py": "figures of all lists",
     "deploy/interleave.py": "mixes two lists, on purpose",
     "deploy/monitor.py": "figures of all lists",
     "deploy/refit.py": "churn of all lists",

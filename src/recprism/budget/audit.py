@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from recprism._display import Displayed
 from recprism._log import phase
 from recprism.budget._popularity import with_popularity
@@ -17,6 +19,7 @@ from recprism.budget.path import (
     check_goal,
     deciding_part,
     needs_vectors,
+    point_of,
     require_certifiable,
     require_labels,
     require_possible,
@@ -257,6 +260,8 @@ def cost_of_diversity(
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in goals}
         paths = {goal: walk(scenario, goal, metrics[goal], points[goal], workers, step) for goal in goals}
+    for goal, _, answer in answers:
+        paths[goal] = _with_limits(scenario, paths[goal], answer)
     stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
     shown, shown_for = _shown(stops[goals[0]], show, scenario.part) if has_labels else (None, "")
     base = paths[goals[0]].base
@@ -375,6 +380,19 @@ def _until_refused(
         return not waiting
 
     return walk(judge, goal, tuple(asked[0][0]), executor=executor, on_point=on_point, ends=ends)
+
+
+def _with_limits(scenario: Scenario, path: Path, answer: Certificate) -> Path:
+    """Return the path with the certified step as it is served: lists beyond its limit are base lists."""
+    if answer.last is None:
+        return path
+    at = [it.trade_off for it in path.points].index(steps_towards(path.goal)[answer.last])
+    own = path.points[at]
+    lists = scenario.within_limits(answer.limits, own.lists)
+    if np.array_equal(lists, own.lists):
+        return path
+    served = point_of(scenario, lists, own.trade_off, tuple(path.base.values))
+    return replace(path, points=(*path.points[:at], served, *path.points[at + 1 :]))
 
 
 def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) -> BudgetStop:

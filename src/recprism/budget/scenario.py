@@ -250,16 +250,22 @@ class Scenario(Displayed):
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else places)
             features = self.features if users is None else self.features.of_users(users)
             made = np.asarray(method(pool, scores, places, features=features), np.int64)
-            pages.append(made if pages else self._within_limits(rule, made, users))
+            pages.append(made if pages else self.within_limits(rule.limits, made, users))
         items = np.concatenate(pages, 1)[:, :k]
         return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
 
-    def _within_limits(self, rule: Rule, lists: Lists, users: NDArray[Any] | None) -> Lists:
-        """Replace lists that could lose more than a limit of the rule by base lists."""
-        if not rule.limits:
+    def within_limits(self, limits: Mapping[str, float], lists: Lists, users: NDArray[Any] | None = None) -> Lists:
+        """Replace lists that could lose more than a limit by base lists.
+
+        Args:
+            limits: NDCG with a cut -> the largest loss allowed.
+            lists: ``(n, k)`` item numbers.
+            users: ``(n,)`` row numbers; all users by default.
+        """
+        if not limits:
             return lists
         base = self.rank(self.base, lists.shape[1], users=users)[0]
-        return np.where(beyond_limits(base, lists, rule.limits)[:, None], base, lists)
+        return np.where(beyond_limits(base, lists, limits)[:, None], base, lists)
 
     def fallback_share(self, rule: Rule) -> float:
         """Return the share of users whose list is the base list because the rule's own could lose too much."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from recprism._command_line import in_commas
+from recprism.budget.promise import fallen_back
 from recprism.cli._output import (
     complain,
     next_step,
@@ -19,7 +20,6 @@ from recprism.cli._output import (
     progress_of_steps,
     say_replaced,
 )
-from recprism.budget.promise import fallen_back
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:

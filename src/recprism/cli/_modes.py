@@ -290,9 +290,9 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
     "export": (
         (
             Mode("for --form rule", "no_vectors with_histories", _has_form("rule")),
-            Mode("for --form dials", f"{OF_VECTORS} ordered rest concepts min_support", _has_form("dials")),
-            Mode("for --form user-vectors", OF_VECTORS, _has_form("user-vectors")),
-            Mode("for --form boosts", OF_VECTORS, _has_form("boosts")),
+            Mode("for --form dials", f"{OF_VECTORS} budget ordered rest concepts min_support", _has_form("dials")),
+            Mode("for --form user-vectors", f"{OF_VECTORS} budget", _has_form("user-vectors")),
+            Mode("for --form boosts", f"{OF_VECTORS} budget", _has_form("boosts")),
             Mode("for --form vectors", OF_VECTORS, _has_form("vectors")),
         ),
     ),

@@ -374,7 +374,7 @@ class Result(Displayed):
         made = collect_rule(self.context(), rule, vectors=with_vectors, histories=histories)
         run, result, made_from = self._origin()
         made = replace(made, certificate=self._promise(made.tested()))
-        about = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
+        about: dict[str, Any] = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
         about["fallback_share"] = self.context().fallback_share(rule)
         whole = replace(made, about=about)
         whole.write(folder)
