@@ -10,8 +10,8 @@ test is shown beside it, without a bar.
 - rare harm, new lists: the same, but the lists of the harmed users are known only if one was drawn. Users whose lists
   could lose more than the limit keep their base lists, and the true loss counts them so.
 - rare harm, no limit: the same without these base lists, as in version 0.2. It is not covered, so it has no bar.
-- rare gain: one of 500 users gains much and could lose much, and all others lose more than the budget. It is an error to
-  certify, whether or not the limit leaves the rare users their lists.
+- rare gain: one of 500 users gains much and could lose much, and all others lose more than the budget. To certify is an
+  error, whether or not the limit leaves the rare users their lists.
 - heavy tail: losses follow a Pareto law.
 - ties: values are 0 or 1, and most do not change.
 - strata: nine of ten users gain a little, the others lose much. They are given in order.

@@ -18,8 +18,8 @@ def test_one_list_has_the_loss_that_it_has_among_many(base: list[int], ids: list
     assert largest_loss(base[: 6 - empty], ids[: 6 - empty]) == largest_losses(*rows)[0]
 
 
-@pytest.mark.parametrize(("largest", "limit"), [(0.0, 0.0), (0.05, 0.05), (0.0501, 0.1), (0.61, 0.65), (1.0, 1.0)])
-def test_limits_are_twentieths(largest: float, limit: float) -> None:
+@pytest.mark.parametrize(("largest", "limit"), [(0.0, 0.0), (0.05, 0.05), (0.0501, 0.06), (0.612, 0.62), (1.0, 1.0)])
+def test_limits_are_hundredths(largest: float, limit: float) -> None:
     losses = np.array([0.0, largest])
     assert limit_of(losses) == pytest.approx(limit)
     assert needing(losses).tolist() == [largest == 0, True]

@@ -25,7 +25,7 @@ from recprism.data import Dataset, Interactions
 from recprism.deploy.batch import make_batch
 from recprism.models import BPRMF
 from recprism.report.users import users_of_rule
-from recprism.rerank._limits import largest_losses
+from recprism.rerank._limits import STEPS, largest_losses
 from recprism.runs._catalogue import Catalogue
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -409,7 +409,7 @@ def test_a_certified_rule_has_the_limit_that_its_test_allowed_for(films: World) 
     (limit,) = found.own_rule().limits.values()
     judge = found.scenario.on("validation")
     losses = largest_losses(judge.base_lists, judge.rank(replace(found.own_rule(), limits={}))[0])
-    assert limit - 1 / 20 < losses.max() <= limit == found.certificate.limits["ndcg@10"]
+    assert limit - 1 / STEPS < losses.max() <= limit == found.certificate.limits["ndcg@10"]
     assert judge.fallback_share(found.own_rule()) == 0
 
 

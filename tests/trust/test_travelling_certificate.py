@@ -156,7 +156,7 @@ def test_forms_are_certified_by_their_own_lists(found: Result, tmp_path: Path) -
     assert measured["measured"]["part"] == "validation"
     assert measured["measured"]["loss"] == pytest.approx(1 - after / before)
     promised = Promise.from_dict(certified["certificate"])
-    assert promised.procedure == "dials, compiled anew for each context"
+    assert promised.procedure == "dials, compiled for each context"
     assert promised.losses["ndcg@10"] < 0.1
     assert promised.limits == {}
     with pytest.raises(InputError, match="are not certified"):

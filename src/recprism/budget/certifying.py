@@ -49,7 +49,7 @@ def certify(
             seen. If a point is the object ``base`` itself, its lists are the same: it loses nothing and needs no test.
         budgets: Metric -> the relative loss allowed, above 0 and below 1.
         possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow
-            (:func:`possible_losses`), of users without labels, too. The limit of a point is the next twentieth above
+            (:func:`possible_losses`), of users without labels, too. The limit of a point is the next hundredth above
             the largest of them. The certificate holds if lists of new users that could lose more are replaced by their
             base lists. Without it, any user may lose everything.
         clusters: ``(n_users,)`` a number or name for each user; users of one cluster, such as a household, are not
@@ -298,7 +298,7 @@ class _Tests:
         if limits is not None:
             limit = _limits(limits, metric, at, before - after)
             largest = limit_of(limit)
-            # The limit depends on who is in the sample: somebody needs it. One of those, by lot, counts with a loss
+            # The limit depends on who is in the sample. One of the users who need it, drawn by lot, counts with a loss
             # only, so that more of them than usual cannot make the sample look better than it is.
             order = random_generator(self.seed).permutation(len(limit))
             sets = judged & (np.arange(len(limit)) == order[np.argmax(needing(limit)[order])])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-STEPS = 20  # limits are 0, 1/20, 2/20, ..., 1; they are fixed before any list is seen
+STEPS = 100  # limits are 0, 0.01, 0.02, ..., 1; they are fixed before any list is seen
 ROUNDING = 1e-9
 AT_ONCE = 1 << 15  # lists that are compared at once
 

@@ -220,7 +220,7 @@ class Result(Displayed):
 
     @property
     def scorer(self) -> str:
-        """The name of the model whose scores were tested: its kind, and eight letters of its content."""
+        """Kind of the model whose scores were tested, and eight letters of its content."""
         if self.run is not None:
             return f"{self.run.config.model.name}-{self.run.fingerprint()[:8]}"
         base = self.scenario.base
@@ -403,7 +403,7 @@ class Result(Displayed):
         if found.rule is None:
             raise InputError(f"lists by {compiled['form']} are not certified. {found.certificate.sentence()}")
         words = json.dumps({**found.rule.to_dict(), **compiled, "concepts": _named(compiled)}, sort_keys=True)
-        procedure = f"{compiled['form']}, compiled anew for each context"
+        procedure = f"{compiled['form']}, compiled for each context"
         return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
 
     def _note_form(self, found: CertifiedRule, compiled: Mapping[str, Any]) -> None:
