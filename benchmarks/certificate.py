@@ -19,6 +19,8 @@ test is shown beside it, without a bar.
 - at a guard: three budgets. One of the guards is exactly used up, the others are not.
 - a path: 32 points, tested in order. It is an error if a point beyond the budget is certified.
 - three goals, four budgets: several questions on the same labels, all at or beyond their budgets.
+- boosts, each item shown often (at least five times) or evenly (Gini): the boosts of items are found for the users who
+  judge, from their scores alone, and are then the same for everybody. The budget is the true loss of these boosts.
 - clusters: groups of ten users lose together. Only cluster ids protect, so the row without them has no bar.
 
 Power: how often a point of a real path is certified (``--run``, a trained run), by users drawn from its own users.
@@ -41,14 +43,17 @@ from harness import Claim, parser, report
 from recprism.budget.certifying import Question, certify, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import lists_at
+from recprism.dials.lifts import LiftSearch, first_in_own_order, ranked_with_lifts
+from recprism.rerank._limits import beyond_limits, limit_of
 from recprism.runs import Run
-from recprism.testing.synthetic import World, diversified, draw_values, make_world, with_loss
+from recprism.testing.synthetic import World, diversified, draw_values, make_world, measured, with_loss
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator
 METHODS = ("betting", "t")
 BUDGET = 0.01
 NDCG = "ndcg@10"
+TRADE_OFFS = {"shown_often": 0.1, "gini": 0.3}  # of boosts
 POINTS = ((0.05, 0.01), (0.1, 0.02), (0.2, 0.05))  # trade-off and budget of the rows about power
 
 
@@ -130,6 +135,31 @@ def clustered(n: int, generator: Generator) -> Drawn:
     harmed = np.repeat(generator.random(groups) < BUDGET, 10)[:n]
     base = generator.uniform(0.4, 0.6, n)
     return Drawn(base, base * ~harmed, np.full(n, 0.6))
+
+
+@cache
+def market() -> tuple[World, NDArray[Any], Array]:
+    """A made world, and the candidates of all its users with their scores."""
+    world = make_world(4000, seed=3)
+    user, item, bias = world.model(seed=4)
+    scores = user @ item.T + bias
+    items = np.argsort(-scores, axis=1, kind="stable")
+    return world, items, np.take_along_axis(scores, items, 1)
+
+
+def boosted(n: int, generator: Generator, method: str, seed: int, *, goal: str) -> bool:
+    world, items, scores = market()
+    users = generator.integers(0, world.n_users, n)
+    search = LiftSearch(items[users], scores[users], 10, goal=goal, n_items=world.n_items)
+    lift = search.at(TRADE_OFFS[goal]).lift
+    lists, base = first_in_own_order(*ranked_with_lifts(items, scores, lift), lift, 10)[:, :10], items[:, :10]
+    possible = possible_losses(base[users], lists[users], NDCG)
+    lists = np.where(beyond_limits(base, lists, {NDCG: limit_of(possible)})[:, None], base, lists)
+    loss = 1 - world.expected(NDCG, lists).sum() / world.expected(NDCG, base).sum()
+    labels = world.labels(users, generator)
+    before, after = (measured(it[users], labels, (NDCG,)) for it in (base, lists))
+    found = certify(before, [after], {NDCG: loss}, possible=[{NDCG: possible}], method=method, seed=seed)  # type: ignore[arg-type]
+    return found.last is not None
 
 
 @dataclass(frozen=True)
@@ -229,6 +259,8 @@ ATTACKS: dict[str, Callable[[int, Generator, str, int], bool]] = {
     "a path": a_path,
     "three goals": partial(together, budgets=(0.01, 0.01, 0.01)),
     "four budgets": partial(together, budgets=(0.005, 0.01, 0.02, 0.05)),
+    "boosts, shown often": partial(boosted, goal="shown_often"),
+    "boosts, shown evenly": partial(boosted, goal="gini"),
     "clusters with ids": partial(of_clusters, ids=True),
     "clusters without ids": partial(of_clusters, ids=False),
 }

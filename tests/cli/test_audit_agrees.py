@@ -32,6 +32,7 @@ def gain(outcome: Any, goal: str) -> float:
     return found[goal]
 
 
+@pytest.mark.slow
 def test_diversify_takes_over_what_the_audit_certified(run: Run, recprism: Recprism, ok: Recprism) -> None:
     words = ("audit", run.path, "--goal", ",".join(GOALS), "--budgets", "30%,20%")
     audit = ok(*words, "--json").json
@@ -79,6 +80,7 @@ def test_a_refused_question_stays_refused(run: Run, recprism: Recprism, ok: Recp
     assert lines(run) == asked
 
 
+@pytest.mark.slow
 def test_a_guard_judges_the_lists_that_are_served(run: Run, ok: Recprism) -> None:
     """The lists of a rule have a second page; recall@20 is not that of ten items and the old rest."""
     about = ("--goal", "subtopic_coverage", "--guard", "recall@20=50%", "--confidence", "90%")

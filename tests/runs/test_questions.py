@@ -111,6 +111,7 @@ def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(train
     assert len(ledger(run)) == len(asked) + 2
 
 
+@pytest.mark.slow
 def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     run = trained_run(3, 16)
     kept = diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))

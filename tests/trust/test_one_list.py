@@ -380,7 +380,13 @@ def limited(films: World, tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(Run.open(made.save(folder / "run")), films.users, films.call, folder)
 
 
-@pytest.mark.parametrize("surface", sorted({*SURFACES} - {"the estimator"}))
+QUICK = ("Result.lists", "Result.why", "the serving library", "recprism batch")  # the others are slow or like these
+
+
+@pytest.mark.parametrize(
+    "surface",
+    [pytest.param(it, marks=() if it in QUICK else pytest.mark.slow) for it in SURFACES if it != "the estimator"],
+)
 def test_so_it_is_with_a_limit(limited: World, surface: str) -> None:
     compared(limited, surface)
 

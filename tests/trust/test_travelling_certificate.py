@@ -142,6 +142,7 @@ def test_a_batch_holds_it(found: Result, folder: Path, tmp_path: Path) -> None:
     assert "not made as those that were tested" in other.sentences()[-1]
 
 
+@pytest.mark.slow
 def test_forms_are_certified_by_their_own_lists(found: Result, tmp_path: Path) -> None:
     found.export(tmp_path / "measured", "dials")
     found.export(tmp_path / "certified", "dials", budgets={"ndcg@10": 0.1})
