@@ -36,6 +36,7 @@ LIGHT = {
     *(f"recprism.explain.{name}" for name in ("Comparison", "Crossing", "Reason", "ReasonNot", "WhatIf")),
     *(f"recprism.{room}.{name}" for room in ("rerank", "rerank.constraints") for name in ("Violation", "Violations")),
     "recprism.__version__",
+    "recprism.budget.Promise",
     "recprism.data.ProgressCallback",
     "recprism.data.Share",
     "recprism.forms.RuleFile",

@@ -6,7 +6,7 @@ The objective of the rule is a sum, so every category has its own share of the g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -354,8 +354,8 @@ class _Measure:
 def _lists(scenario: Scenario, rule: Rule) -> Lists:
     """Return the lists of a rule; a point of the path may be known already."""
     goal = "+".join(rule.goals)
-    if rule.to_dict() == rule_at(scenario, goal, rule.trade_off).to_dict():
-        return lists_at(scenario, goal, rule.trade_off)
+    if replace(rule, limits={}).to_dict() == rule_at(scenario, goal, rule.trade_off).to_dict():
+        return scenario.within_limits(rule.limits, lists_at(scenario, goal, rule.trade_off))
     return scenario.rank(rule)[0]
 
 
