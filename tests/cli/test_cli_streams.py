@@ -106,7 +106,7 @@ def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
     head = next(line for line in lines if line.startswith("trade-off"))
     assert head.split()[:2] == ["trade-off", "ndcg@10"]
     assert head.split()[-2:] == ["certified", "for"]
-    assert any(line.startswith("who pays (NDCG@10)") for line in lines)
+    assert any(line.startswith("who pays (NDCG@10, test part)") for line in lines)
     assert lines[-1].startswith("Who pays")
     assert any(line.endswith("95 % interval") for line in lines)
     assert "\x1b" not in done.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +17,7 @@ from recprism.budget.path import (
     deciding_part,
     lists_at,
     point_of,
+    possible_loss,
     require_labels,
     steps_towards,
 )
@@ -24,6 +25,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
+from recprism.rerank._limits import limit_of
 from recprism.runs.jobs.questions import note_question, question_of
 from recprism.runs.run import Run
 
@@ -118,10 +120,10 @@ def make_path(
     part = deciding_part(scenario.split, scenario.part)
     judge = scenario.on(part)
     step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
-    points = _points(scenario, goal, names, step)
-    deciding = points
-    if judge is not scenario:
-        deciding = _points(judge, goal, (COST,), step)
+    deciding = _points(judge, goal, names if judge is scenario else (COST,), step)
+    # The limit of a step is that of the part which certifies, as in `within_budget`.
+    limits = {it.trade_off: limit_of(possible_loss(deciding[0], it, COST)) for it in deciding}
+    points = deciding if judge is scenario else _points(scenario, goal, names, step, limits)
     losses, within, users = None, None, scenario.base.n_users
     if COST in deciding[0].values:
         losses, within, users = _price(deciding, part, confidence)
@@ -131,11 +133,20 @@ def make_path(
     return StoredPath(goal, trade_offs, lists, means, losses, within, confidence, part, users)
 
 
-def _points(scenario: Scenario, goal: str, metrics: tuple[str, ...], on_point: Callable[[], None]) -> list[PathPoint]:
-    """Return the base and the points of the path."""
+def _points(
+    scenario: Scenario,
+    goal: str,
+    metrics: tuple[str, ...],
+    on_point: Callable[[], None],
+    limits: Mapping[float, float] | None = None,
+) -> list[PathPoint]:
+    """Return the base and the points of the path; ``limits``: trade-off -> the largest loss that a list may allow."""
     points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
     for trade_off in steps_towards(goal):
-        points.append(point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics))
+        lists = lists_at(scenario, goal, trade_off)
+        if limits is not None:
+            lists = scenario.within_limits({COST: limits[trade_off]}, lists)
+        points.append(point_of(scenario, lists, trade_off, metrics))
         on_point()
     scenario.keep_lists(goal)
     return points
