@@ -51,7 +51,8 @@ def require_same(one: rp.Result, other: rp.Result) -> None:
     assert one.certificate is not None
     assert other.certificate is not None
     assert one.certificate.sentence() == other.certificate.sentence()
-    assert one.to_dict() == other.to_dict()
+    # The run beside which a result is saved counts its own questions.
+    assert replace(one, asked_before=None).to_dict() == replace(other, asked_before=None).to_dict()
     assert one.violations == other.violations
     assert one.to_frame().equals(other.to_frame())
     assert repr(one) == repr(other)

@@ -34,7 +34,7 @@ ITEMS = ("--items", "ITEMS", "--subtopic-column", "kind")
 BUDGET = ("--budget", "0.3", "--goal", "subtopic_coverage")
 TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "subtopics.parquet")
 FOUND = ("delta.safetensors", "cmb.json")
-CACHE = "path.subtopic_coverage.safetensors"  # made from the vectors alone, whole on its own
+CACHES = ("path.subtopic_coverage.safetensors", "audit.json")  # whole on their own, for later commands
 
 
 @dataclass(frozen=True)
@@ -140,8 +140,8 @@ class Harness:
         return out
 
     def fresh(self, job: Job) -> None:
-        shutil.rmtree(self.run, ignore_errors=True)
-        self.run.parent.mkdir(exist_ok=True)
+        shutil.rmtree(self.run.parent, ignore_errors=True)  # with the questions that are noted beside the run
+        self.run.parent.mkdir()
         if job.prepared:
             shutil.copytree(self.folder / job.prepared, self.run)
 
@@ -177,7 +177,7 @@ class Harness:
         neither = [name for name in {**now, **old} if now.get(name) not in (old.get(name), new.get(name))]
         if neither:
             return f"neither old nor new: {', '.join(neither)}"
-        if as_old and set(as_new) - {*job.apart, CACHE}:
+        if as_old and set(as_new) - {*job.apart, *CACHES}:
             return f"in between: {', '.join(as_old)} old, {', '.join(as_new)} new"
         return ""
 

@@ -203,6 +203,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("candidates", "max_candidates", "max_k", "max_in_flight"), ("5", "50")),
     "max_bytes": ("2000",),
     "prices": ("prices.json",),
+    "scorer": ("bprmf",),
     "log": ("served",),
     "drain": ("0", "0.1"),
     "seen": ("log.parquet", "vectors/seen.parquet"),

@@ -257,12 +257,14 @@ class Scenario(Displayed):
     def within_limits(self, limits: Mapping[str, float], lists: Lists, users: NDArray[Any] | None = None) -> Lists:
         """Replace lists that could lose more than a limit by base lists.
 
+        Under a floor for the tail they stay: the floor counts over all lists together.
+
         Args:
             limits: NDCG with a cut -> the largest loss allowed.
             lists: ``(n, k)`` item numbers.
             users: ``(n,)`` row numbers; all users by default.
         """
-        if not limits:
+        if not limits or "tail_floor" in self.constraints:
             return lists
         base = self.rank(self.base, lists.shape[1], users=users)[0]
         return np.where(beyond_limits(base, lists, limits)[:, None], base, lists)
@@ -272,7 +274,7 @@ class Scenario(Displayed):
         if not rule.limits:
             return 0.0
         own = self.rank(replace(rule, limits={}))[0]
-        return float(beyond_limits(self.base_lists, own, rule.limits).mean())
+        return float((self.within_limits(rule.limits, own) != own).any(1).mean())
 
     def candidates_after(
         self,

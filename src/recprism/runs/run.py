@@ -24,7 +24,7 @@ metrics.parquet        metric, k, part, mean, low, high, ...
 results/NAME/          the same files of a named result, from delta.safetensors on, and
     result.toml        what was asked of it
 
-labels.jsonl, next to the runs, has the questions that their held-out labels have answered.
+Next to the runs, labels.jsonl has the questions that their held-out labels have answered.
 
 A command that replaces files makes the new ones in a folder inside the run and moves them at the end.
 """

@@ -105,7 +105,7 @@ class Page:
             scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
         )
         page = cls(scenario, rule, user, row, pool, pins, features, method, known)
-        if not rule.limits:
+        if not rule.limits or "tail_floor" in scenario.constraints:
             return page
         plain = cls.of(scenario, rule.by_relevance(), user, removed=removed, seen=seen, forgotten=forgotten)
         is_limited = beyond_limits(plain.items[None], page.items[None], rule.limits)[0]
