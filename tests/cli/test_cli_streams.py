@@ -107,7 +107,7 @@ def test_an_audit_is_a_report_by_itself(runs: Path) -> None:
     assert head.split()[:2] == ["trade-off", "ndcg@10"]
     assert head.split()[-2:] == ["certified", "for"]
     assert any(line.startswith("who pays (NDCG@10, test part)") for line in lines)
-    assert lines[-1].startswith("Who pays")
+    assert any(line.startswith("Who pays") for line in lines[-2:])  # the ledger of the folder may have the last word
     assert any(line.endswith("95 % interval") for line in lines)
     assert "\x1b" not in done.stdout
     assert done.stderr.splitlines()[0].startswith("next: ")
