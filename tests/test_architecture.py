@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
@@ -105,7 +105,12 @@ def exports(room: str) -> dict[str, str]:
     return {name: f"{room}.{name}" if home == room else home for name, home in homes.items()}
 
 
-def imported(nodes: Iterator[ast.AST]) -> set[str]:
+@cache
+def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(file)))
+
+
+def imported(nodes: Iterable[ast.AST]) -> set[str]:
     """The modules of recprism that these nodes import; a name of a lazy room counts as the module that defines it."""
     found = set()
     for node in nodes:
@@ -118,9 +123,10 @@ def imported(nodes: Iterator[ast.AST]) -> set[str]:
     return {name for name in found if name.split(".")[0] == "recprism"}
 
 
+@cache
 def imports_anywhere(file: Path) -> set[str]:
     """Inside functions and for type checkers as well."""
-    return imported(ast.walk(tree_of(file)))
+    return imported(nodes_of(file))
 
 
 def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
@@ -242,15 +248,15 @@ class TestModules:
 
     def test_only_runs_names_the_files_of_a_run(self) -> None:
         naming = set()
-        for file in FILES.values():
-            texts = {node.value for node in ast.walk(tree_of(file)) if isinstance(node, ast.Constant)}
-            if texts & set(RUN_FILES) and not path_of(file).startswith("runs/"):
+        for file in (it for it in FILES.values() if not path_of(it).startswith("runs/")):
+            texts = {node.value for node in nodes_of(file) if isinstance(node, ast.Constant)}
+            if texts & set(RUN_FILES):
                 naming.add(path_of(file))
         assert naming == set(NAME_RUN_FILES), "call a method of Run, or give the reason in NAME_RUN_FILES"
 
     def test_the_library_never_prints_and_never_pickles(self) -> None:
         for file in FILES.values():
-            nodes = list(ast.walk(tree_of(file)))
+            nodes = nodes_of(file)
             calls = [node.func for node in nodes if isinstance(node, ast.Call)]
             assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"], file
             imports = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}

@@ -66,6 +66,7 @@ def test_diversify_takes_over_what_the_audit_certified(run: Run, recprism: Recpr
     assert len(lines(run)) == len(asked) + 1, "a guard makes another question"
 
 
+@pytest.mark.slow
 def test_a_refused_question_stays_refused(run: Run, recprism: Recprism, ok: Recprism) -> None:
     words = ("--goal", "catalogue_coverage", "--confidence", "99.99%")
     audit = ok("audit", run.path, *words, "--budgets", "0.01%,40%")
@@ -93,6 +94,7 @@ def test_a_guard_judges_the_lists_that_are_served(run: Run, ok: Recprism) -> Non
     )
 
 
+@pytest.mark.slow
 def test_other_models_ignore_the_audit(run: Run, ok: Recprism, trained_run: Callable[..., Run]) -> None:
     other = trained_run(3, 16)
     ok("audit", run.path, "--goal", "subtopic_coverage", "--budgets", "20%,25%")

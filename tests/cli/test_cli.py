@@ -336,6 +336,7 @@ def test_interrupted_training_resumes_to_the_same_bits(tmp_path: Path) -> None:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     shutil.copytree(trained, run)
@@ -362,6 +363,7 @@ def test_search_shows_change_and_controls(recprism: Recprism, trained: Path, tmp
     assert base != perturbed
 
 
+@pytest.mark.slow
 def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> None:
 
     def files() -> dict[Path, int]:

@@ -49,6 +49,7 @@ def found(trained_run: Callable[..., Run]) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_loss_is_tested_as_the_certificate_tests_it(
     found: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_loss_is_tested_as_the_certificate_tests_it(
         assert call(*words, budget) == (0 if budget == row["bound"] else 1)
 
 
+@pytest.mark.slow
 def test_a_mean_within_its_limit_does_not_pass_without_evidence(
     found: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

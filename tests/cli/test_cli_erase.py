@@ -109,6 +109,7 @@ def test_a_number_of_factors_is_refused_where_none_is_named(
         assert "--top has no effect: no factor is named before" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
     assert call("erase", diversified, "--item", 1, "--json") == 0
     view = json.loads(capsys.readouterr().out)
@@ -148,6 +149,7 @@ def test_json_on_users_that_were_held_out(
     assert [row["control"] for row in found["controls"]["rows"]][-1] == "promotion of items"
 
 
+@pytest.mark.slow
 def test_the_whole_curve_without_controls(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:

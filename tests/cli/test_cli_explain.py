@@ -31,6 +31,7 @@ def players(searched_run: Callable[..., Run]) -> Run:
     return searched_run(3, 16, iterations=15)
 
 
+@pytest.mark.slow
 def test_all_users(run: Run, recprism: Recprism) -> None:
     found = recprism("explain", run.path, "--draws", 19)
     assert found.code == 0, found.err

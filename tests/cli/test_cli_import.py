@@ -181,6 +181,7 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
     assert "Title " in (run / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [NO_LABELS, BARE], indirect=True)
 def test_without_labels_what_needs_none_works(recprism: Recprism, run: Path, tmp_path: Path) -> None:
     for command, words in ALWAYS.items():

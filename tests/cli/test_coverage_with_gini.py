@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "frontier": ("frontier", "RUN", "--goal", "catalogue_coverage", "--rivals", "mmr"),
     "erase": ("erase", "RUN", "--goal", "catalogue_coverage@10"),
 }
-COSTLY = ("audit, JSON", "diversify", "frontier", "erase")
+COSTLY = ("audit", "audit, JSON", "diversify", "frontier", "erase")
 
 
 @pytest.fixture(scope="module")

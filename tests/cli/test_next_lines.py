@@ -285,6 +285,7 @@ def follow(commands: str, recprism: Recprism, mirror: str) -> tuple[set[Site], l
     return sites, failed
 
 
+@pytest.mark.slow
 def test_every_line_works_as_printed(shop: Path, mirror: str, stubs: None, recprism: Recprism) -> None:
     write_log(Path("my log"))
     sites, failed = follow(COMMANDS, recprism, mirror)

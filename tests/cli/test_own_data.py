@@ -169,6 +169,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "search": [["search", "run", *SEARCHED, "--overwrite"]],
 }
 NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
+COSTLY = {"report", "frontier"}
 ELSEWHERE = {"studio", "import", "refit", "serve"}  # test_studio, test_cli_import.py, test_refit.py, tests/service
 
 
@@ -177,7 +178,7 @@ def test_every_command_is_tried() -> None:
     assert names == set(COMMANDS) | NO_OWN_DATA | ELSEWHERE
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [pytest.param(it, marks=pytest.mark.slow) if it in COSTLY else it for it in COMMANDS])
 def test_every_command_takes_text_ids(shop: Path, name: str, recprism: Recprism) -> None:
     for words in COMMANDS[name]:
         found = recprism(*words)

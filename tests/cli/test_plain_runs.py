@@ -40,6 +40,7 @@ def test_integer_ids_without_categories(ok: Any, recprism: Any) -> None:
     assert not Run("run").is_diversified()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("about", [["--subtopics", "weights.csv"], []], ids=["categories", "none"])
 def test_one_user(ok: Any, about: list[str]) -> None:

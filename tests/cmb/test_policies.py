@@ -116,6 +116,7 @@ def test_the_search_is_the_papers_algorithm(seed: int) -> None:
     assert len({round(reward, 6) for reward in rewards}) > 5, "several perturbations were tried"
 
 
+@pytest.mark.slow
 def test_players_earn_more_in_all_iterations_than_random_arms() -> None:
     """The sum of rewards is what the paper maximises. UCB is left out: by order of ties it moves all players alike."""
 

@@ -90,7 +90,7 @@ def test_a_huge_gain_still_needs_some_users() -> None:
 @pytest.fixture(scope="module")
 def budgeted(trained_run: Callable[..., Run]) -> Run:
     run = trained_run(3, 16)
-    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@20": 0.5})
+    within = BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.4, "recall@10": 0.5})
     assert diversify_within(run, within).is_changed
     return run
 
@@ -98,10 +98,10 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
 @pytest.mark.slow
 def test_the_plan_uses_the_figures_of_the_run(budgeted: Run) -> None:
     found = plan(budgeted, power=0.9, alpha=0.02)
-    measured = effect(budgeted, ("ndcg@10", "recall@20", "subtopic_coverage@10"), controls=False)
+    measured = effect(budgeted, ("ndcg@10", "recall@10", "subtopic_coverage@10"), controls=False)
     assert [(size.metric, size.question, size.margin) for size in found.sizes] == [
         ("ndcg@10", "not worse", 0.4),
-        ("recall@20", "not worse", 0.5),
+        ("recall@10", "not worse", 0.5),
         ("subtopic_coverage@10", "better", None),
     ]
     first = found.sizes[0]
@@ -116,9 +116,9 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
     rails = {rail.metric: rail for rail in plan(budgeted).guardrails}
     kept = budgeted.certificate()
     assert kept is not None
-    found = effect(budgeted, ("ndcg@10", "recall@20"), controls=False).change
+    found = effect(budgeted, ("ndcg@10", "recall@10"), controls=False).change
     checks = {check["metric"]: check for check in kept["certificate"]["points"][kept["certificate"]["last"]]["checks"]}
-    for metric, budget in (("ndcg@10", 0.4), ("recall@20", 0.5)):
+    for metric, budget in (("ndcg@10", 0.4), ("recall@10", 0.5)):
         assert (rails[metric].direction, rails[metric].limit) == ("not below", -budget)
         assert rails[metric].measured == pytest.approx(found[metric].relative), "on the test part"
         assert percent(checks[metric]["budget"]) in rails[metric].why
@@ -134,6 +134,7 @@ def test_moved_item_vectors_have_a_guardrail(searched_run: Callable[..., Run]) -
     assert rails["similar items"].limit is None
 
 
+@pytest.mark.slow
 def test_without_a_budget_one_must_be_named(searched_run: Callable[..., Run]) -> None:
     run = searched_run(iterations=3, diversity="catalogue_coverage")
     with pytest.raises(InputError, match="--budget"):
@@ -158,12 +159,13 @@ def test_wrong_terms(budgeted: Run, wrong: dict[str, float], words: str) -> None
         plan(budgeted, **wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_on_the_command_line(budgeted: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
     assert call("experiment", budgeted.path, "--users-per-day", 100) == 0
     text = capsys.readouterr().out
     users = plan(budgeted).users
     assert f"{users:,} users answer all" in text and f"{-(-users // 100):,} days" in text
-    assert call("experiment", budgeted.path, "--guard", "recall@10=0.5", "--json") == 0
+    assert call("experiment", budgeted.path, "--guard", "recall@20=0.5", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert [size["metric"] for size in found["sizes"]] == ["recall@10", "subtopic_coverage@10"]
-    assert call("experiment", budgeted.path, "--guard", "recall@10=5") == 2
+    assert [size["metric"] for size in found["sizes"]] == ["recall@20", "subtopic_coverage@10"]
+    assert call("experiment", budgeted.path, "--guard", "recall@20=5") == 2

@@ -201,6 +201,7 @@ def test_a_pair_of_two_exports_is_refused(base: Run, tmp_path: Path) -> None:
         NPZ.read(tmp_path / "plain" / plain.items, "user")
 
 
+@pytest.mark.slow
 def test_user_vectors_of_the_same_index_are_interchangeable(
     base: Run, ruled: Run, served: Factors, tmp_path: Path
 ) -> None:
@@ -348,6 +349,7 @@ def share_kept(wanted: np.ndarray, found: np.ndarray) -> float:
     return float((wanted[:, :, None] == found[:, None, :]).any(2).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int8", "ivf-pq"])
 def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(
     ruled: Run, served: Factors, tmp_path: Path, kind: str

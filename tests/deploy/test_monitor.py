@@ -89,6 +89,7 @@ def test_base_lists_retain_nothing_and_the_cause_is_reported(run: Run, base: pl.
     assert "the rule is not in use" in found.verdict()
 
 
+@pytest.mark.slow
 def test_half_is_retained_if_half_of_the_users_get_the_new_lists(
     run: Run, served: pl.DataFrame, base: pl.DataFrame, tmp_path: Path
 ) -> None:

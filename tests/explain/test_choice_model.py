@@ -272,6 +272,7 @@ def test_a_guess_among_equal_items_counts_its_share() -> None:
     assert found.coefficients == ()
 
 
+@pytest.mark.slow
 def test_on_real_data(trained_run: Callable[..., Run]) -> None:
     scenario = trained_run(10, 16).scenario("validation")
     items, scores = (array[:, :200] for array in scenario.candidates)

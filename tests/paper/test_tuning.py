@@ -106,6 +106,7 @@ def test_a_pool_adds_what_the_rule_adds_for_a_first_item(scenario: Scenario) -> 
         np.testing.assert_allclose(scores[:, place], total * value, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 def test_our_lists_are_those_of_the_rule_that_ships(scenario: Scenario, goal: str) -> None:
     """A rule with lifts looks at all 500 candidates; the contest holds it to its pool."""

@@ -134,6 +134,7 @@ def test_a_run_that_was_not_diversified_gets_an_audit(trained: Path) -> None:
     assert not content.users
 
 
+@pytest.mark.slow
 def test_a_diversified_run_gets_the_whole_page(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
@@ -193,6 +194,7 @@ def test_a_rule_gets_its_reasons(
         assert all(bool(it["reason"]) == (it["state"] == "new") for it in user["after"])
 
 
+@pytest.mark.slow
 def test_the_page_gives_the_lists_and_reasons_of_the_rule(by_rule: Callable[[str], Path]) -> None:
     run = Run.open(by_rule("subtopic_coverage"))
     content = gather(run, draws=0)

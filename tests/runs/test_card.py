@@ -83,6 +83,7 @@ def test_a_budget_brings_its_certificate(run: Run) -> None:
     assert "The lists of the trained model, judged" in section(written(run), "Metrics")
 
 
+@pytest.mark.slow
 def test_metrics_are_deleted_with_the_result_that_they_measure(run: Run) -> None:
     for overwrite in (False, True):
         search(begin_search(run, DiversifyConfig(settings={"iterations": 2}), overwrite=overwrite))

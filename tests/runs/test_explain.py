@@ -60,6 +60,7 @@ def test_factors_are_named_only_where_they_are_planted(world: dict[str, Any], ho
         assert "explains nothing about factors" in verdict.sentence()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["user", "both"])
 def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(side: str) -> None:
     """In a world with nothing planted, diverse lists beat every control on the users they were made for."""

@@ -55,6 +55,7 @@ def beside(files: dict[str, Any], **more: Any) -> SideFiles:
     return SideFiles(items=files["folder"] / "items.csv", categories=CategoryColumns(("genres",), "|"), **more)
 
 
+@pytest.mark.slow
 def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any]) -> None:
     found = explain_lists_of_run(files["new"], files["base"], files["run"], draws=3)
     scenario = files["scenario"]
@@ -68,6 +69,7 @@ def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any])
     assert explain_lists_of_run(files["new"], None, files["run"], draws=3).to_dict() == found.to_dict()
 
 
+@pytest.mark.slow
 def test_lists_with_scores_alone_are_explained_in_the_same_way(files: dict[str, Any]) -> None:
     scores = files["folder"] / "scores.csv"
     plain = explain_lists_with_scores(files["new"], files["base"], scores, beside(files), draws=3).model

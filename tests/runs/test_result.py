@@ -61,6 +61,7 @@ def require_same(one: rp.Result, other: rp.Result) -> None:
 # -- saved and loaded -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_save_and_load_give_the_same_lists_reasons_and_certificate_back(result: rp.Result, tmp_path: Path) -> None:
     assert result.save(tmp_path / "run") == tmp_path / "run"
     require_same(result, rp.Result.load(tmp_path / "run"))

@@ -295,6 +295,7 @@ def test_connections_are_limited_and_free_again_afterwards(start: Start) -> None
     assert server.status() == 200
 
 
+@pytest.mark.slow
 def test_one_address_cannot_take_all_connections(start: Start) -> None:
     server = start(connections=20, per_address=5, seconds=30)
     held = [server.open(b"GET / HTTP/1.1\r\n") for _ in range(50)]

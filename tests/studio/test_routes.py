@@ -436,6 +436,7 @@ def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters
     assert "Traceback" not in answer.text
 
 
+@pytest.mark.slow
 def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, wait: Wait) -> None:
     from recprism.studio import create_app
 

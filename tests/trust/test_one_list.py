@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -91,7 +92,7 @@ def of_reasons_on_the_command_line(world: World, live: bool) -> Lists:
     """The list beside which reasons are printed."""
     judged = [] if live else ["--judged"]
     found = {}
-    for user in world.users:
+    for user in world.users[:5]:  # the same function as below, and one reading of the run for each
         said = json.loads(world.call("explain", world.run.path, "--user", user, *judged, "--json"))
         assert said["live"] is live
         found[user] = [it["item"] for it in said["reasons"]]
@@ -141,7 +142,7 @@ def of_the_studio(world: World, live: bool) -> Lists:
     with TestClient(create_studio([world.run.path]), base_url="http://127.0.0.1") as client:
         name = world.run.path.name
         while client.get(f"/api/runs/{name}").json()["phase"] != "ready":
-            pass
+            time.sleep(0.05)
         for user in world.users:
             answer = client.get(f"/api/runs/{name}/user", params={"user": user, "judged": not live}).json()
             assert answer["live"] is live

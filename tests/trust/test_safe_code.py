@@ -49,6 +49,7 @@ def _bad_call(node: ast.Call) -> Iterator[str]:
         yield "torch.load without weights_only=True"
 
 
+@pytest.mark.slow
 def test_no_file_runs_what_it_reads() -> None:
     found = [(path.stem, list(faults(path.read_text(encoding="utf-8")))) for path in (ROOT / "src").rglob("*.py")]
     assert len(found) > 400

@@ -210,9 +210,8 @@ def erase(
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")
-    wrong = [n for n in features or () if not 0 <= n <= change.base.dim]
-    if wrong:
-        raise InputError(f"{wrong[0]} features cannot be erased; there are {change.base.dim}")
+    for n in features or ():
+        check_features(n, change.base.dim)
     evaluator = replace(evaluator, metrics=tuple(dict.fromkeys((objective, *evaluator.metrics))))
     counts = usual_features(change.base.dim) if features is None else tuple(sorted({0, *features, change.base.dim}))
     before, after = evaluator.means(change.base), evaluator.means(change.after)
@@ -242,6 +241,12 @@ def usual_features(dim: int) -> tuple[int, ...]:
     return tuple(sorted({*(round(share * dim) for share in shares), *(n for n in (5, 10) if n <= dim)}))
 
 
+def check_features(n: int, dim: int) -> None:
+    """Refuse a number of features that cannot be erased."""
+    if not 0 <= n <= dim:
+        raise InputError(f"{n} features cannot be erased; there are {dim}")
+
+
 def _named(objective: str, names: Sequence[str]) -> str:
     """Return the objective as the evaluator writes it: the first name, because it was requested first."""
     return objective if objective in names else names[0]
@@ -264,8 +269,7 @@ def erased(change: Change, which: Which, by: By, n: int, generator: np.random.Ge
         raise InputError(f"features are erased by {' or '.join(_KEPT)}, not {by!r}")
     if which not in WHICH:
         raise InputError(f"erase {', '.join(WHICH)}, not {which!r}")
-    if not 0 <= n <= change.base.dim:
-        raise InputError(f"{n} features cannot be erased; there are {change.base.dim}")
+    check_features(n, change.base.dim)
     sizes = {name: np.abs(side).astype(np.float64) for name, side in change.sides.items()}
     kept = _KEPT[by](sizes, which, n, generator or np.random.default_rng())
     return change.replaced(**{name: (side * kept[name]).astype(np.float32) for name, side in change.sides.items()})

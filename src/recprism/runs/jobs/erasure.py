@@ -13,7 +13,7 @@ from recprism.data.split import Part
 from recprism.explain.factors._held_out import divided_users, refitted
 from recprism.explain.factors.change import Change
 from recprism.explain.factors.checks import HELD_OUT
-from recprism.explain.factors.erasure import Erasure, erase, usual_features
+from recprism.explain.factors.erasure import Erasure, check_features, erase, usual_features
 from recprism.explain.factors.evaluator import METRICS, Evaluator
 from recprism.explain.factors.explanation import Explanation, finite
 from recprism.explain.factors.nulls import Null, null_erasures
@@ -104,6 +104,7 @@ def erase_run(
     """
     found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
     change, users = Change.of(found.base_, found.delta_), None
+    counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     hidden = share(held_out, "held_out", 0, 0.9)
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
@@ -122,7 +123,6 @@ def erase_run(
     wanted = explained.explanation.objective
     names = tuple(dict.fromkeys((wanted, *METRICS)))
     judge = Evaluator.on(split, part, found.base_, subtopics, names, users)
-    counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     return ErasureReport(
         explained.explanation,
         erase(change, judge, wanted, features=counts, draws=draws, seed=seed, on_step=on_step),
@@ -134,4 +134,6 @@ def erase_run(
 
 def shown_features(dim: int, wanted: Sequence[int] | None) -> list[int]:
     """Return the numbers asked for; by default the paper's 5 and 10, if there are as many factors."""
+    for n in wanted or ():
+        check_features(n, dim)
     return [n for n in (5, 10) if n <= dim] or [dim] if wanted is None else list(wanted)
