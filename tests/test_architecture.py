@@ -69,7 +69,7 @@ WITHOUT_STUB = ("cli", "report", "studio")
 RUN_FILES = ("config.toml", "result.toml", "events.jsonl", "split.parquet", "items.parquet", "subtopics.parquet")
 RUN_FILES += ("factors.safetensors", "factors.json", "training.checkpoint.safetensors", "delta.safetensors")
 RUN_FILES += ("cmb.json", "certificate.json", "explanation.json", "factors_explanation.json")
-RUN_FILES += ("metrics.parquet", "recommendations.parquet")
+RUN_FILES += ("metrics.parquet", "recommendations.parquet", "clusters.parquet")
 RUN_FILES += ("recommendations.judged.parquet", "steering.json", "result.json", "audit.json", "labels.jsonl")
 NAME_RUN_FILES = {
     "cmb/_files.py": "CMB.save and CMB.load work with or without a run",

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -361,7 +362,9 @@ def test_clusters_of_one_user_change_nothing_and_larger_ones_are_one_observation
     about = {"m": base}, [{"m": new}], {"m": 0.02}
     limits = [{"m": np.full(300, 0.02)}]
     plain = certify(*about, possible=limits)
-    assert certify(*about, possible=limits, clusters=np.arange(300)).points == plain.points
+    alone = certify(*about, possible=limits, clusters=np.arange(300))
+    (check,), (without,) = alone.points[0].checks, plain.points[0].checks
+    assert (check.clusters, replace(check, clusters=None)) == (300, without)
     doubled = [np.repeat(values, 2) for values in (base, new, limits[0]["m"])]
     pairs = certify(
         {"m": doubled[0]},
@@ -371,6 +374,9 @@ def test_clusters_of_one_user_change_nothing_and_larger_ones_are_one_observation
         clusters=np.repeat(np.arange(300), 2),
     )
     assert pairs.points[0].p_value == pytest.approx(plain.points[0].p_value)
+    (check,) = pairs.points[0].checks
+    assert (check.users, check.clusters, check.base) == (600, 300, pytest.approx(without.base)), "figures are of users"
+    assert "600 held-out users in 300 clusters" in pairs.sentence()
     with pytest.raises(InputError, match="has 300 users, and clusters are given for 3"):
         certify(*about, clusters=[1, 2, 3])
 

@@ -234,6 +234,8 @@ audit trust/test_popularity.py train
 audit cli/test_cli.py held_out show
 diversify cli/test_cli.py budget confidence
 diversify cli/test_next_lines.py approximate
+audit cli/test_clusters.py clusters
+diversify cli/test_clusters.py clusters
 explain cli/test_cli_explain.py user item lists base run scores train
 explain runs/test_concepts.py concepts
 steer cli/test_cli.py user settings keep

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
@@ -24,6 +26,7 @@ def audit(
     budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
     guards: Mapping[str, Share] | None = None,
     confidence: Share = 0.95,
+    clusters: ArrayLike | None = None,
     show: Share = 0.01,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
@@ -41,6 +44,8 @@ def audit(
             to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
         confidence: Of all certificates together.
+        clusters: ``(n_users,)`` a number or name for each user, in the order of the split; users of one cluster, such
+            as a household, are not independent. By default the clusters of ``case``.
         show: The budget whose point is broken down by segments of users and items.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
@@ -51,6 +56,7 @@ def audit(
     Stability: provisional.
     """
     goals = [goal] if isinstance(goal, str) else goal
+    case = case if clusters is None else case.with_clusters(clusters)
     found = cost_of_diversity(
         case,
         goals,
@@ -73,6 +79,7 @@ def diversify(
     guards: Mapping[str, Share] | None = None,
     constraints: Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
+    clusters: ArrayLike | None = None,
     certify_on: Part | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Result:
@@ -88,6 +95,7 @@ def diversify(
             tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
             result keep them instead of those of ``case``. What cannot be kept is in ``result.violations``.
         confidence: Of the certificate.
+        clusters: As in :func:`audit`.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
         on_step: Receives the progress.
 
@@ -101,6 +109,7 @@ def diversify(
     if cost in asked:
         raise InputError(f"{cost} has the budget already; leave it out of the guards")
     case = case if constraints is None else case.under(constraints)
+    case = case if clusters is None else case.with_clusters(clusters)
     budgets = {cost: budget, **asked}
     found, before = ask(case, goal, budgets, confidence=confidence, certify_on=certify_on, on_step=on_step)
     return replace(Result.of_rule(case, found), asked_before=before)

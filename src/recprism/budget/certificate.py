@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from recprism._display import Displayed
-from recprism.budget.promise import carried_over
+from recprism.budget.promise import carried_over, judges
 from recprism.data.shares import percent
 from recprism.metrics.evaluation import frame_of, plain_row
 
@@ -40,6 +40,7 @@ class Check:
             loss is too large.
         largest_loss: The limit of the point: no list may lose more, whatever the labels are. Lists that could are base
             lists; 1 is no limit.
+        clusters: How many clusters the users are in; None if users were taken to be independent.
 
     Stability: provisional.
     """
@@ -56,6 +57,7 @@ class Check:
     method: str
     users_needed: int | None
     largest_loss: float = 1.0
+    clusters: int | None = None
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Certificate(Displayed):
         loss = ", ".join(f"{percent(it.loss)} of {it.metric}" for it in checks)
         budgets = ", ".join(f"{percent(it.budget)} of {it.metric}" for it in checks)
         return (
-            f"Measured loss: {loss}. Certified: at most {budgets} ({self.sure()}, {self._judges(checks[0].users)}). "
+            f"Measured loss: {loss}. Certified: at most {budgets} ({self.sure()}, {self._judges(checks[0])}). "
             f"This is step {last + 1} of {len(self.points)} tested."
         )
 
@@ -151,7 +153,7 @@ class Certificate(Displayed):
     def _why_not(self, at: int) -> str:
         """Say why a point was refused, by its metric with the weakest evidence."""
         check = max(self.points[at].checks, key=lambda it: (it.p_value, it.users_needed or math.inf))
-        users, verb = self._judges(check.users), "gains" if check.loss < 0 else "loses"
+        users, verb = self._judges(check), "gains" if check.loss < 0 else "loses"
         step = f"Step {at + 1} {verb} {percent(abs(check.loss))} of {check.metric}"
         if check.loss >= check.budget:
             return f"{step} ({users}), and its budget is {percent(check.budget)}."
@@ -164,8 +166,8 @@ class Certificate(Displayed):
             f"To certify it, about {check.users_needed:,} users are needed instead of {users}."
         )
 
-    def _judges(self, users: int) -> str:
-        return f"{users:,} held-out users" if self.part is None else f"{users:,} users of the {self.part} part"
+    def _judges(self, check: Check) -> str:
+        return judges(check.users, self.part, check.clusters)
 
     def within(self, other: Certificate) -> Certificate:
         """Return the further one of two certificates, as one of this budget.

@@ -9,6 +9,7 @@ neither to fit the model nor to make the path. docs/certificate.md says what is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -72,9 +73,7 @@ def certify(
 
     Stability: provisional.
     """
-    asked = Question(base, points, budgets, possible)
-    if clusters is not None:
-        asked = _by_cluster(asked, np.asarray(clusters))
+    asked = Question(base, points, budgets, possible, clusters=clusters)
     (found,) = certify_together(
         [asked], confidence=confidence, method=method, procedure=procedure, seed=seed, part=part
     )
@@ -86,6 +85,7 @@ def certify_until_refused(
     points: Iterable[tuple[Values, Values]],
     budgets: Mapping[str, Share],
     *,
+    clusters: ArrayLike | None = None,
     confidence: Share = 0.95,
     method: Literal["betting", "t"] = "betting",
     part: str | None = None,
@@ -98,15 +98,15 @@ def certify_until_refused(
         base: As in :func:`certify`.
         points: Values and possible losses of each point, nearest to the base first.
         budgets: As in :func:`certify`.
+        clusters: As in :func:`certify`.
         confidence: As in :func:`certify`.
         method: As in :func:`certify`.
         part: As in :func:`certify`.
     """
     found: list[Certificate] = []
     for values, possible in points:
-        found.append(
-            certify(base, [values], budgets, possible=[possible], confidence=confidence, method=method, part=part)
-        )
+        question = Question(base, [values], budgets, [possible], clusters=clusters)
+        found += certify_together([question], confidence=confidence, method=method, part=part)
         if found[-1].last is None:
             break
     return replace(found[0], points=tuple(it.points[0] for it in found))
@@ -122,6 +122,7 @@ class Question:
         budgets: Metric -> the relative loss allowed.
         possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow.
         weight: Its share of the error that all questions may make, relative to the weights of the others.
+        clusters: ``(n_users,)`` the cluster of each user; None if users are independent.
 
     Stability: provisional.
     """
@@ -131,6 +132,7 @@ class Question:
     budgets: Mapping[str, Share]
     possible: Sequence[Values] | None = None
     weight: float = 1.0
+    clusters: ArrayLike | None = None
 
 
 def certify_together(
@@ -187,40 +189,6 @@ def is_refused(question: Question, level: float, most: float, *, method: Literal
     return any(check.p_value > most for of_point in checks for check in of_point)
 
 
-def _by_cluster(question: Question, clusters: NDArray[Any]) -> Question:
-    """Return the question about sums over clusters, which are independent; they are scaled to stay below 1.
-
-    The mean over users is at least 0 if and only if the mean of these sums is. A cluster can lose as much as the user
-    of it who can lose most, with labels or without, if no cluster is larger than those here.
-    """
-    _, rows, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-    judged = {name: ~np.isnan(np.asarray(values, np.float64)) for name, values in question.base.items()}
-
-    def columns(values: Values, where: str) -> dict[str, Array]:
-        found = {name: _column(values, name, where) for name in question.budgets}
-        for name, column in found.items():
-            if len(column) != len(rows):
-                raise InputError(f"{name} of {where} has {len(column)} users, and clusters are given for {len(rows)}")
-        return found
-
-    def summed(values: Values, where: str) -> dict[str, Array]:
-        return {
-            name: np.bincount(rows, np.where(judged[name], np.nan_to_num(column), 0.0)) / sizes.max()
-            for name, column in columns(values, where).items()
-        }
-
-    def largest(values: Values) -> dict[str, Array]:
-        found = {name: np.zeros(len(sizes)) for name in question.budgets}
-        for name, column in columns(values, "the possible losses").items():
-            np.maximum.at(found[name], rows, column)
-        return found
-
-    base = summed(question.base, "the base")
-    points = [base if it is question.base else summed(it, f"point {at}") for at, it in enumerate(question.points)]
-    possible = question.possible and [largest(it) for it in question.possible]
-    return replace(question, base=base, points=points, possible=possible)
-
-
 def smallest_budgets(question: Question, metric: str, *, confidence: float = 0.95) -> tuple[list[float], list[float]]:
     """Return the measured loss of each point, and the smallest budget that certifies it and all points before it.
 
@@ -233,9 +201,8 @@ def smallest_budgets(question: Question, metric: str, *, confidence: float = 0.9
     """
     tests, alpha, reached = _Tests("betting", 0), 1 - confidence, 0.0
     losses, budgets = [], []
-    for at, point in enumerate(question.points):
-        limits = None if question.possible is None else question.possible[at]
-        sample = tests.of(question.base, point, at, metric, limits, alpha)
+    for at in range(len(question.points)):
+        sample = tests.of(question, at, metric, alpha)
         reached = max(reached, upper_bound(sample.p_value, alpha) if sample.largest_loss else 0.0)
         losses.append(1 - sample.means[1] / sample.means[0])
         budgets.append(reached)
@@ -263,14 +230,16 @@ class _Sample:
 
     Attributes:
         users: How many users are judged.
-        means: Of the base and of the point.
-        base: ``(n,)`` values of the users who take part in the test.
+        clusters: How many clusters these are; None if users are independent.
+        means: Of the base and of the point, over users.
+        base: ``(n,)`` values of the users, or of the clusters, that take part in the test.
         new: ``(n,)`` their values at the point.
         largest_loss: The largest loss that any list allows; 0 if all lists are the same.
         p_value: Of "the true loss exceeds the budget", for any budget.
     """
 
     users: int
+    clusters: int | None
     means: tuple[float, float]
     base: Array
     new: Array
@@ -285,18 +254,24 @@ class _Tests:
         self.method, self.seed = method, seed
         self._known: dict[Any, tuple[Any, _Sample]] = {}
 
-    def of(self, base: Values, point: Values, at: int, metric: str, limits: Values | None, alpha: float) -> _Sample:
+    def of(self, question: Question, at: int, metric: str, alpha: float) -> _Sample:
+        base, point = question.base, question.points[at]
         key = (id(base), id(point), metric, alpha)
         if key not in self._known:  # the objects are kept with it, so that no other object takes their ids
-            self._known[key] = (base, point), self._made(base, point, at, metric, limits, alpha)
+            self._known[key] = (base, point), self._made(question, at, metric, alpha)
         return self._known[key][1]
 
-    def _made(self, base: Values, point: Values, at: int, metric: str, limits: Values | None, alpha: float) -> _Sample:
+    def _made(self, question: Question, at: int, metric: str, alpha: float) -> _Sample:
+        base, point, possible = question.base, question.points[at], question.possible
         before, after, judged = _paired(base, point, metric, at)
+        users, means = int(judged.sum()), (float(before[judged].mean()), float(after[judged].mean()))
+        limit = None if possible is None else _limits(possible[at], metric, at, before - after)
+        clusters = None
+        if question.clusters is not None:
+            before, after, judged, limit = _by_cluster(question.clusters, before, after, judged, limit, metric)
+            clusters = int(judged.sum())
         old, new, largest = before[judged], after[judged], 1.0
-        users, means = len(old), (float(old.mean()), float(new.mean()))
-        if limits is not None:
-            limit = _limits(limits, metric, at, before - after)
+        if limit is not None:
             largest = limit_of(limit)
             # The limit depends on who is in the sample. One of the users who need it, drawn by lot, counts with a loss
             # only, so that more of them than usual cannot make the sample look better than it is.
@@ -305,8 +280,28 @@ class _Tests:
             lost = np.maximum(before - after, 0.0)
             old, new = (np.where(sets, it, of)[judged] for it, of in ((lost, before), (0.0, after)))
         if point is base or largest <= ROUNDING:
-            return _Sample(users, means, old, new, 0.0, lambda _: 0.0)
-        return _Sample(users, means, old, new, largest, METHODS[self.method](old, new, largest, alpha, self.seed))
+            return _Sample(users, clusters, means, old, new, 0.0, lambda _: 0.0)
+        test = METHODS[self.method](old, new, largest, alpha, self.seed)
+        return _Sample(users, clusters, means, old, new, largest, test)
+
+
+def _by_cluster(
+    clusters: ArrayLike, before: Array, after: Array, judged: NDArray[np.bool_], limit: Array | None, metric: str
+) -> tuple[Array, Array, NDArray[np.bool_], Array | None]:
+    """Return the same about clusters, which are independent: sums over their users, scaled to stay below 1.
+
+    The mean over users is at least 0 if and only if the mean of these sums is. A cluster can lose as much as the user
+    of it who can lose most, with labels or without, if no cluster is larger than those here.
+    """
+    _, rows, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    if len(rows) != len(before):
+        raise InputError(f"{metric} has {len(before)} users, and clusters are given for {len(rows)}")
+    old, new = (np.bincount(rows, np.where(judged, it, 0.0)) / sizes.max() for it in (before, after))
+    if limit is not None:
+        largest = np.zeros(len(sizes))
+        np.maximum.at(largest, rows, limit)
+        limit = largest
+    return old, new, np.bincount(rows, judged) > 0, limit
 
 
 def _checks_of(question: Question, alpha: float, shared: int, tests: _Tests) -> list[tuple[Check, ...]]:
@@ -318,28 +313,27 @@ def _checks_of(question: Question, alpha: float, shared: int, tests: _Tests) -> 
     if possible is not None and len(possible) != len(points):
         raise InputError(f"{len(points)} points and possible losses of {len(possible)}; give them for every point")
     budgets = shares(question.budgets, "budget", ends=False)
-    limits = [None] * len(points) if possible is None else possible
     return [
         tuple(
-            _checked(
-                tests.of(question.base, point, at, metric, limit, alpha / shared), metric, budget, alpha, tests.method
-            )
+            _checked(tests.of(question, at, metric, alpha / shared), metric, budget, alpha, tests.method)
             for metric, budget in budgets.items()
         )
-        for at, (point, limit) in enumerate(zip(points, limits, strict=True))
+        for at in range(len(points))
     ]
 
 
 def _checked(sample: _Sample, metric: str, budget: float, alpha: float, method: str) -> Check:
     loss, p = 1 - sample.means[1] / sample.means[0], sample.p_value(budget)
-    about = (metric, budget, sample.users, *sample.means, loss)
+    about, clusters = (metric, budget, sample.users, *sample.means, loss), sample.clusters
     if not sample.largest_loss:
-        return Check(*about, None, 0.0, True, SAME_LISTS, None, 0.0)
+        return Check(*about, None, 0.0, True, SAME_LISTS, None, 0.0, clusters)
     if p <= alpha:
-        return Check(*about, None, p, True, method, None, sample.largest_loss)
+        return Check(*about, None, p, True, method, None, sample.largest_loss, clusters)
     upper = max(budget, upper_bound(sample.p_value, alpha))
     needed = users_needed(sample.base, sample.new, budget, alpha, method, sample.largest_loss)
-    return Check(*about, upper, p, False, method, needed, sample.largest_loss)
+    if needed is not None and clusters is not None:
+        needed = math.ceil(needed * sample.users / clusters)
+    return Check(*about, upper, p, False, method, needed, sample.largest_loss, clusters)
 
 
 def _limits(limits: Values, metric: str, at: int, losses: Array) -> Array:

@@ -81,6 +81,7 @@ class Path:
         base: The lists of the model as it is.
         points: The other points, nearest to the base first.
         part: The part whose labels judged.
+        clusters: ``(n_users,)`` the cluster of each user; None if users are independent.
 
     Stability: provisional.
     """
@@ -89,6 +90,7 @@ class Path:
     base: PathPoint
     points: tuple[PathPoint, ...]
     part: Part
+    clusters: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def change(self, point: PathPoint, metric: str) -> float | None:
         """Return the relative change against the base; None if the base is 0."""
@@ -103,7 +105,7 @@ class Path:
             weight: Its share of the allowed error, relative to other questions on the same labels.
         """
         possible = [{name: possible_loss(self.base, it, name) for name in budgets} for it in self.points]
-        return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight)
+        return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight, self.clusters)
 
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
         """Test which points keep all budgets.
@@ -278,13 +280,13 @@ def walk(
     points: list[PathPoint] = []
     for point in _made(runner, shared, steps, max(size, 1), ready, on_point):
         points.append(point)
-        if ends is not None and ends(Path(goal, base, (point,), scenario.part)):
+        if ends is not None and ends(Path(goal, base, (point,), scenario.part, scenario.clusters)):
             break
     known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
     scenario.keep_lists(goal)
-    return Path(goal, base, tuple(points), scenario.part)
+    return Path(goal, base, tuple(points), scenario.part, scenario.clusters)
 
 
 def _made(

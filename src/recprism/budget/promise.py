@@ -26,6 +26,7 @@ class Promise:
         questions: How many questions were asked of these labels.
         approximate: Whether the t test certified, which does not hold at every number of users.
         users: How many users judged.
+        clusters: How many clusters they are in; None if they were taken to be independent.
         part: The part whose labels judged, validation or test; None if unknown.
         procedure: What was tested: "rule", or how lists of another form were made.
         trade_off: The trade-off of the rule.
@@ -43,6 +44,7 @@ class Promise:
     questions: int
     approximate: bool
     users: int
+    clusters: int | None
     part: str | None
     procedure: str
     trade_off: float
@@ -54,7 +56,7 @@ class Promise:
     def sentence(self) -> str:
         """Return what is promised, and the assumption behind it."""
         lost = ", ".join(f"{percent(it)} of {name}" for name, it in self.budgets.items())
-        by = f"{self.users:,} held-out users" if self.part is None else f"{self.users:,} users of the {self.part} part"
+        by = judges(self.users, self.part, self.clusters)
         kind = "Certified" if self.procedure == "rule" else f"Certified for lists by {self.procedure}"
         return f"{kind}: at most {lost} is lost, as a mean over users ({self._sure()}, {by}). {carried_over(self.part)}"
 
@@ -79,6 +81,12 @@ class Promise:
         if stored.get("format") != FORMAT or not names <= stored.keys():
             raise InputError("the certificate has another format than this version of recprism reads; export again")
         return cls(**{name: stored[name] for name in names})
+
+
+def judges(users: int, part: str | None, clusters: int | None) -> str:
+    """Return in words who judged: how many users of a part, and how many clusters they are in."""
+    among = "" if clusters is None else f" in {clusters:,} clusters"
+    return f"{users:,} held-out users{among}" if part is None else f"{users:,} users of the {part} part{among}"
 
 
 def fallen_back(share: float, context: str) -> str | None:

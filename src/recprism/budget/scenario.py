@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import Whole, random_generator
@@ -78,6 +78,8 @@ class Scenario(Displayed):
             Items are row numbers, categories are names.
         history_window: How many of a user's latest interactions count as history; None counts all of them. Seen items
             are left out of lists in either case.
+        clusters: ``(n_users,)`` a number or name for each user, in the order of the split. Users of one cluster, such
+            as a household, are not independent, and certificates allow for it. By default, users are independent.
 
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other,
@@ -97,6 +99,7 @@ class Scenario(Displayed):
         store: PathStore | None = None,
         constraints: Constraints | None = None,
         history_window: int | None = None,
+        clusters: ArrayLike | None = None,
     ) -> None:
         _require_same_rows(model, split)
         self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
@@ -104,6 +107,7 @@ class Scenario(Displayed):
         self.history_window = Whole(1, none="for all interactions").read("history_window", history_window)
         if history_window is not None:
             split.require_order()
+        self.clusters = None if clusters is None else _numbered(clusters, split.n_users)
         self.seen = split.seen_before(part)
         self.store = store
         self._computed: dict[Any, Any] = {}
@@ -116,28 +120,46 @@ class Scenario(Displayed):
         """Return the same model about to serve lists that another part judges."""
         if part == self.part:
             return self
-        return self.once(("on", part), lambda: self._with(part, self.constraints, self.history_window))
+        return self.once(("on", part), lambda: self._made(part=part))
+
+    def replaced(self, part: Part | None = None, **other: Any) -> Scenario:
+        """Return the same with other arguments; what is known about another part is shared."""
+        found = self if part is None else self.on(part)
+        return found._made(**other) if other else found
 
     def under(self, constraints: Constraints | None) -> Scenario:
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
-        return self._with(self.part, constraints, self.history_window) if constraints or self.constraints else self
+        return self.replaced(constraints=constraints) if constraints or self.constraints else self
 
     def with_window(self, history_window: int | None) -> Scenario:
         """Return the same model with another number of latest interactions that count as history."""
         same = history_window == self.history_window
-        return self if same else self._with(self.part, self.constraints, history_window)
+        return self if same else self.replaced(history_window=history_window)
+
+    def with_clusters(self, clusters: ArrayLike | None) -> Scenario:
+        """Return the same model about to serve users of whom those in one cluster are not independent."""
+        return self if clusters is self.clusters else self.replaced(clusters=clusters)
 
     def live(self) -> Scenario:
         """Return the live context: all known interactions count as seen. Its lists are not stored."""
         return self.once("live", self._live)
 
     def _live(self) -> Scenario:
-        other = (self.base, self.split.live(), self.subtopics, self.part, self.k)
-        return Scenario(*other, constraints=self.constraints, history_window=self.history_window)
+        return self.replaced(split=self.split.live(), store=None)
 
-    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
-        other = (self.base, self.split, self.subtopics, part, self.k)
-        return Scenario(*other, store=self.store, constraints=constraints, history_window=history_window)
+    def _made(self, **other: Any) -> Scenario:
+        about: dict[str, Any] = {
+            "model": self.base,
+            "split": self.split,
+            "subtopics": self.subtopics,
+            "part": self.part,
+            "k": self.k,
+            "store": self.store,
+            "constraints": self.constraints,
+            "history_window": self.history_window,
+            "clusters": self.clusters,
+        }
+        return Scenario(**about | other)
 
     def shuffled(self, seed: int = 0) -> Scenario | None:
         """Return the scenario with the categories of items shuffled among items of similar popularity.
@@ -147,8 +169,7 @@ class Scenario(Displayed):
         if not len(self.subtopics):
             return None
         items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
-        other = (self.base, self.split, self.subtopics.take_items(items), self.part, self.k)
-        return Scenario(*other, constraints=self.constraints, history_window=self.history_window)
+        return Scenario._made(self, subtopics=self.subtopics.take_items(items), store=None)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -492,6 +513,16 @@ class Scenario(Displayed):
             **({"constraints": len(self.constraints)} if self.constraints else {}),
             **({} if self.history_window is None else {"history_window": self.history_window}),
         }
+
+
+def _numbered(clusters: ArrayLike, n_users: int) -> NDArray[np.int64]:
+    """Return ``(n_users,)`` cluster numbers, in the order of the first user of each."""
+    given = np.asarray(clusters)
+    if given.shape != (n_users,):
+        raise InputError(f"clusters have shape {given.shape}, and there are {n_users} users; give one for each of them")
+    _, first, numbers = np.unique(given, return_index=True, return_inverse=True)
+    found: NDArray[np.int64] = np.argsort(np.argsort(first))[numbers]
+    return found
 
 
 def _given(constraints: Constraints | None) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import DEPTH, Constraints, Lists, Scenario
+from recprism.budget.scenario import DEPTH, Lists, Scenario
 from recprism.data.incidence import Incidence
-from recprism.data.split import Part
 
 
 class StickyScenario(Scenario):
@@ -26,7 +25,8 @@ class StickyScenario(Scenario):
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
         about = (of.factors, of.split, of.subtopics, of.part, of.k)
-        super().__init__(*about, constraints=of.constraints, history_window=of.history_window)
+        kept: dict[str, Any] = {"constraints": of.constraints, "history_window": of.history_window}
+        super().__init__(*about, **kept, clusters=of.clusters)
         self.of, self.held, self.stickiness = of, held, stickiness
 
     def _live(self) -> Scenario:
@@ -34,11 +34,8 @@ class StickyScenario(Scenario):
         live = self.of.live()
         return StickyScenario(live, np.where(_is_in(live.seen, self.held), -1, self.held), self.stickiness)
 
-    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
-        of = self.of.on(part).with_window(history_window)
-        return StickyScenario(
-            of if constraints == of.constraints else of.under(constraints), self.held, self.stickiness
-        )
+    def _made(self, **other: Any) -> Scenario:
+        return StickyScenario(self.of.replaced(**other), self.held, self.stickiness)
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -122,7 +122,13 @@ def within_budget(
 
     if certificate is None:
         certificate = certify_until_refused(
-            base.values, points(), budgets, confidence=confidence, method=method, part=part
+            base.values,
+            points(),
+            budgets,
+            clusters=judge.clusters,
+            confidence=confidence,
+            method=method,
+            part=part,
         )
     rule = violations = None
     if certificate.last is not None:

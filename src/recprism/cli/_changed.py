@@ -18,11 +18,15 @@ from recprism.cli._output import (
     print_table,
     print_title,
     progress_of_steps,
+    say,
     say_replaced,
 )
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from recprism.runs.jobs.diversify import Effect
     from recprism.runs.result import Result
     from recprism.runs.run import Run
@@ -43,6 +47,17 @@ def result_to_make(run_directory: Path, name: str | None, overwrite: bool) -> Ru
     if overwrite:
         say_replaced(run.path, run.replaced())
     return run
+
+
+def clusters_of_users(file: Path | None, run: Run) -> NDArray[np.int64] | None:
+    """Read --clusters and say who is together; None without the option."""
+    from recprism.data._readers.clusters import read_clusters
+
+    if file is None:
+        return None
+    found = read_clusters(file, run.split().user_ids)
+    say(found.sentence())
+    return found.numbers
 
 
 def print_effect(run: Run, found: Effect) -> None:

@@ -244,7 +244,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         ),
     ),
     "audit": (
-        _of_run_or_file("goal budgets guard confidence approximate show executor", f"columns {LIST_FILES}"),
+        _of_run_or_file("goal budgets guard confidence approximate clusters show executor", f"columns {LIST_FILES}"),
         BY_COLUMN,
     ),
     "explain": (

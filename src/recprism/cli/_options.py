@@ -119,6 +119,16 @@ Approximate = Annotated[
         "a few users who lose much may be missing among those that judge.",
     ),
 ]
+ClusterTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--clusters",
+        metavar="FILE",
+        help="Users who belong together, such as households: a table with user_id and cluster. The certificate then "
+        "counts clusters, which are independent, and not users. Users that are not in it are on their own.",
+        show_default="users are independent",
+    ),
+]
 K = Annotated[int, typer.Option("-k", help="Length of the lists.", min=1)]
 ListPart = Annotated[
     str | None,

@@ -194,8 +194,14 @@ def _most_lost(
     possible = {name: possible_losses(old, new, name)}
 
     def tested(budget: float) -> Check:
-        budgets = {name: budget}
-        made = certify({name: before}, [{name: after}], budgets, possible=[possible], confidence=level)
+        made = certify(
+            {name: before},
+            [{name: after}],
+            {name: budget},
+            possible=[possible],
+            clusters=scenario.clusters,
+            confidence=level,
+        )
         return made.points[0].checks[0]
 
     clearest = tested(float(BUDGETS[0]))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.path import deciding_part, lists_at, steps_towards
-from recprism.budget.scenario import Constraints, Lists, Ranker, Scenario
+from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.incidence import Incidence
@@ -172,17 +172,11 @@ class _StickyOnNewLabels(StickyScenario):
 
     def __init__(self, of: Scenario, previous: PreviousDeployment, stickiness: float) -> None:
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
-        split = replace(of.split, **fresh)
-        about = (of.factors, split, of.subtopics, of.part, of.k)
-        fresh_labels = Scenario(*about, constraints=of.constraints, history_window=of.history_window)
-        super().__init__(fresh_labels, previous.lists(of), stickiness)
+        super().__init__(of.replaced(split=replace(of.split, **fresh), store=None), previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
-    def _with(self, part: Part, constraints: Constraints | None, history_window: int | None) -> Scenario:
-        whole = self._whole.on(part).with_window(history_window)
-        return _StickyOnNewLabels(
-            whole if constraints == whole.constraints else whole.under(constraints), self._previous, self.stickiness
-        )
+    def _made(self, **other: Any) -> Scenario:
+        return _StickyOnNewLabels(self._whole.replaced(**other), self._previous, self.stickiness)
 
 
 def refit(
@@ -227,9 +221,7 @@ def refit(
     budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(scenario.factors, previous.base)
-    about = (scenario.split, scenario.subtopics, scenario.part, scenario.k)
-    kept_settings: dict[str, Any] = {"constraints": scenario.constraints, "history_window": scenario.history_window}
-    now = Scenario(aligned.factors, *about, **kept_settings)
+    now = scenario.replaced(model=aligned.factors, store=None)
     held, steps = previous.lists(now), _last_steps(goal, trade_off, whole_path)
     free, stickiness = None, 0.0
     if most is not None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recprism.budget.path import deciding_part
+from recprism.budget.scenario import Scenario
+from recprism.data._ids import find_ids
+from recprism.data._readers.clusters import with_own
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
@@ -65,6 +72,7 @@ def refit_run(
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
     was = old.load_result()
     now = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
+    now = now.with_clusters(_still_together(was.scenario, now.split.user_ids))
     before = was.scenario
     previous = PreviousDeployment(
         before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
@@ -96,6 +104,14 @@ def refit_run(
     if result.rule is not None:
         _carry_settings(old, run, set(now.subtopics.names))
     return found
+
+
+def _still_together(before: Scenario, users: NDArray[Any]) -> NDArray[np.int64] | None:
+    """Return the clusters of users, as the old run had them; new users are clusters of their own."""
+    if before.clusters is None:
+        return None
+    found = find_ids(users, before.split.user_ids)
+    return with_own(np.where(found < 0, -1, before.clusters[found]))
 
 
 def _in_common(run: Run, part: str, old: Run, old_part: str | None) -> int:

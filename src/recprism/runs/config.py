@@ -132,6 +132,8 @@ class BudgetConfig(_Strict):
     """The part whose labels certify; by default validation, if the split has such labels."""
     history_window: int | None = Field(default=None, ge=1)
     """How many of a user's latest interactions count as history; None counts all of them."""
+    clusters: str | None = None
+    """Hash of the clusters of users that the certificate allows for; None if users are independent."""
     constraints: ConstraintsConfig = ConstraintsConfig()
 
 

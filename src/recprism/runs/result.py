@@ -451,6 +451,7 @@ class Result(Displayed):
             questions=kept.questions,
             approximate=kept.method == APPROXIMATE,
             users=checks[0].users,
+            clusters=checks[0].clusters,
             part=kept.part,
             procedure=procedure,
             trade_off=rule.trade_off,

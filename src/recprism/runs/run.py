@@ -11,6 +11,7 @@ result.json            the rule, if found within a budget
 cmb.json               settings and history of the search, if found by players
 delta.safetensors      arrays of the rule, or the change of the vectors that players found
 certificate.json       what the lists are certified to cost, if a budget was given
+clusters.parquet       user_id, cluster: users who are not independent, if --clusters named them
 audit.json             what audits certified; diversify takes it over
 explanation.json       why the lists are as they are
 factors_explanation.json  what erasing factors of changed vectors takes back, with the controls

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,6 @@ from recprism.budget.path import (
 )
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
 from recprism.rerank._limits import limit_of
 from recprism.runs.jobs.questions import note_question, question_of
@@ -126,7 +125,7 @@ def make_path(
     points = deciding if judge is scenario else _points(scenario, goal, names, step, limits)
     losses, within, users = None, None, scenario.base.n_users
     if COST in deciding[0].values:
-        losses, within, users = _price(deciding, part, confidence)
+        losses, within, users = _price(Path(goal, deciding[0], tuple(deciding), part, judge.clusters), confidence)
     means = {name: tuple(point.mean(name) for point in points) for name in names}
     lists = np.stack([point.lists for point in points]).astype(np.int32)
     trade_offs = tuple(point.trade_off for point in points)
@@ -152,13 +151,10 @@ def _points(
     return points
 
 
-def _price(
-    points: Sequence[PathPoint], part: Part, confidence: float
-) -> tuple[tuple[float, ...], tuple[float, ...], int]:
+def _price(path: Path, confidence: float) -> tuple[tuple[float, ...], tuple[float, ...], int]:
     """Return what every point loses, the smallest budget that certifies it, and how many users judge it."""
-    question = Path("", points[0], tuple(points), part).question({COST: 0.5})
-    losses, budgets = smallest_budgets(question, COST, confidence=confidence)
-    return tuple(losses), tuple(budgets), int((~np.isnan(points[0].values[COST])).sum())
+    losses, budgets = smallest_budgets(path.question({COST: 0.5}), COST, confidence=confidence)
+    return tuple(losses), tuple(budgets), int((~np.isnan(path.base.values[COST])).sum())
 
 
 def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:

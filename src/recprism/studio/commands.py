@@ -50,7 +50,7 @@ def diversify(
 ) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
-    A path keeps the constraints and the history window of the run's result; so does the command.
+    A path keeps the constraints, the history window and the clusters of the run's result; so does the command.
 
     Args:
         run: The run.
@@ -64,6 +64,7 @@ def diversify(
     if asked is not None:
         for_exposure_alone = all(map(is_exposure_goal, goal.split("+")))  # such lists look at no history
         words = [*([] if for_exposure_alone else _window(asked)), *_constraints(asked.constraints)]
+        options = {"clusters": run.clusters_file, **options}
     within = ("--goal", goal, "--budget", _percent(budget))
     name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
     return command_line(

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli._changed import clusters_of_users
 from recprism.cli._commands import given
 from recprism.cli._options import (
     Approximate,
     AsJson,
+    ClusterTable,
     ColumnMap,
     Confidence,
     ExecutorName,
@@ -45,6 +47,9 @@ from recprism.cli._values import (
 )
 from recprism.data.shares import percent, percent_interval, share
 
+QUESTION = ("guard", "confidence", "approximate", "clusters")
+"""Options that the next command repeats: its question is then that of the audit."""
+
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
     from recprism.budget.path import PathPoint
@@ -71,6 +76,7 @@ def audit(
     guard: Guards = None,
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
+    clusters: ClusterTable = None,
     show: Annotated[
         float,
         share_option(
@@ -126,6 +132,8 @@ def audit(
         say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
     if scenario.history_window is not None:
         say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
+    if clusters is not None:
+        scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     goals = default_goals(scenario) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
@@ -150,7 +158,7 @@ def audit(
     if note is not None:
         print_sentence(note)
     if found.certified:
-        also = {name: value for name, value in given(context).items() if name in ("guard", "confidence", "approximate")}
+        also = {name: value for name, value in given(context).items() if name in QUESTION}
         next_step(*_within_budget(run, found, show, also), run.command("frontier", goal=goals[0]))
     else:  # without labels there is neither a budget nor a front
         next_step(run.command("recommend"), run.command("report"))

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._changed import print_diversified, result_to_make
+from recprism.cli._changed import clusters_of_users, print_diversified, result_to_make
 from recprism.cli._options import (
     Approximate,
     AsJson,
+    ClusterTable,
     Confidence,
     Guards,
     Metrics,
@@ -48,6 +49,7 @@ def diversify(
     guard: Guards = None,
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
+    clusters: ClusterTable = None,
     certify_on: Annotated[str | None, certify_option()] = None,
     history_window: Annotated[
         int | None,
@@ -168,8 +170,9 @@ def diversify(
         ),
     )
     run, sink = result_to_make(run_directory, name, overwrite), mlflow_sink(mlflow)
+    together = clusters_of_users(clusters, run)
     with followed(run, sink):
         say("walking to more diverse lists, each tested, until the budget is used up")
         with progress_of_steps() as on_step:
-            kept = diversify_within(run, asked, overwrite=overwrite, on_step=on_step)
+            kept = diversify_within(run, asked, clusters=together, overwrite=overwrite, on_step=on_step)
         print_diversified(run, kept, kept.to_dict(), names, as_json)

@@ -8,8 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
 from recprism.budget.scenario import Scenario
+from recprism.data._bound import hash_of
 from recprism.data._files import readable, require_rights, write_text
+from recprism.data._ids import id_series
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.runs._event_log import has_event
@@ -23,14 +29,20 @@ from recprism.runs._run_parts.result_files import read_result, write_result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
 from recprism.runs.result import Result
 
+CLUSTERS = "clusters"
 STEERING, DIALS_SET = "steering.json", "dials set"
 NO_SETTINGS = 'put it back, or go on without them by writing {"settings": []} into it'
 OF_RESULT = (
     *("metrics.parquet", "recommendations.parquet", "delta.safetensors", "cmb.json", "result.json"),
     *("certificate.json", "explanation.json", "factors_explanation.json", "report.html"),
-    "recommendations.judged.parquet",
+    *("recommendations.judged.parquet", "clusters.parquet"),
 )
 """Files that are deleted, in this order, when a result is replaced."""
+
+
+def clusters_hash(clusters: NDArray[np.int64] | None) -> str | None:
+    """Return what makes clusters of users differ from others; None without clusters."""
+    return None if clusters is None else hash_of(clusters.astype("<i8").tobytes())
 
 
 class NamedResults(Mapping[str, Result]):
@@ -97,10 +109,11 @@ class RunResults(RunData, RunLists, RunAudits):
 
         Args:
             part: The part that judges.
-            constraints: What the lists must keep, for a new result; by default those of this result, and its history
-                window.
+            constraints: What the lists must keep, for a new result; by default those of this result, its history
+                window, and the clusters of its users.
         """
         base, within = self.base(), None if self.config.diversify is None else self.config.diversify.within
+        own = None if constraints is not None else within
         return Scenario(
             base,
             self.split(),
@@ -108,8 +121,26 @@ class RunResults(RunData, RunLists, RunAudits):
             part,
             store=RunPaths(self),
             constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
-            history_window=within.history_window if constraints is None and within is not None else None,
+            history_window=None if own is None else own.history_window,
+            clusters=None if own is None or own.clusters is None else self._clusters(own.clusters),
         )
+
+    @property
+    def clusters_file(self) -> Path | None:
+        """The table of users and clusters that the certificate allows for; None if users are independent."""
+        asked = self.config.diversify
+        has_some = asked is not None and asked.within is not None and asked.within.clusters is not None
+        return self.file(f"{CLUSTERS}.parquet") if has_some else None
+
+    def _clusters(self, certified: str) -> NDArray[np.int64]:
+        """Return ``(n_users,)`` the cluster of each user, if they have the hash of those that were certified."""
+        found: NDArray[np.int64] = self._files.read_table(CLUSTERS)["cluster"].to_numpy()
+        if clusters_hash(found) != certified:
+            raise InputError(
+                f"{self.clusters_file}: its clusters are not those of the certificate; put them back, or make the "
+                "result again with --overwrite"
+            )
+        return found
 
     def save_result(self, found: Result) -> None:
         """Write a result, and the base that it changes."""
@@ -119,6 +150,10 @@ class RunResults(RunData, RunLists, RunAudits):
         before = self._files.hashes("factors.safetensors")
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
+        if found.scenario.clusters is not None:
+            users = id_series(found.scenario.split.user_ids, "user_id")
+            table = pl.DataFrame([users, pl.Series("cluster", found.scenario.clusters)])
+            self._files.write_table(CLUSTERS, table, self._files.hashes("split.parquet"))
         if found.search is None:
             found.scenario.base.save(self.folder / "factors.safetensors", made_from=made_from)
             write_result(found, folder, self.folder)

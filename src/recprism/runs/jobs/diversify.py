@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.scenario import Ranker, Scenario
@@ -20,6 +22,7 @@ from recprism.rerank.optimal import WITHOUT_SUBTOPICS
 from recprism.rerank.rule import is_exposure_goal
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
+from recprism.runs._run_parts.results import clusters_hash
 from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
 from recprism.runs.jobs.questions import ask
@@ -140,7 +143,12 @@ def _fitted(
 
 @writing
 def diversify_within(
-    run: Run, asked: BudgetConfig, *, overwrite: bool = False, on_step: ProgressCallback | None = None
+    run: Run,
+    asked: BudgetConfig,
+    *,
+    clusters: ArrayLike | None = None,
+    overwrite: bool = False,
+    on_step: ProgressCallback | None = None,
 ) -> Result:
     """Find the rule with the most diverse lists within the budgets, certify it, and write it into the run.
 
@@ -151,6 +159,8 @@ def diversify_within(
     Args:
         run: A trained run.
         asked: Goal, budgets and constraints.
+        clusters: ``(n_users,)`` a number or name for each user; users of one cluster are not independent. By default,
+            users are independent.
         overwrite: Replace the result that is there.
         on_step: Receives the progress.
 
@@ -162,6 +172,7 @@ def diversify_within(
     """
     run.require_undiversified(overwrite=overwrite)
     scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
+    scenario = scenario.with_clusters(clusters)
     found, before = ask(
         scenario,
         asked.goal,
@@ -197,7 +208,8 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
         kept.violations.require_none()
     staged = run.staged()
     with staged.discarded_on_failure():
-        staged.set_diversify(DiversifyConfig(within=asked))
+        clusters = clusters_hash(kept.scenario.clusters)
+        staged.set_diversify(DiversifyConfig(within=asked.model_copy(update={"clusters": clusters})))
         staged.save_result(kept)
         staged.save_certificate(certificate)
         staged.event(

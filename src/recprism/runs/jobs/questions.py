@@ -27,7 +27,7 @@ from recprism.errors import RecprismError
 from recprism.metrics.registry import metric_name
 from recprism.runs._event_log import append_event, read_events
 from recprism.runs._run_parts.paths import RunPaths
-from recprism.runs._run_parts.results import RunResults
+from recprism.runs._run_parts.results import RunResults, clusters_hash
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,13 @@ def question_of(scenario: Scenario, goal: str, budgets: Mapping[str, float], **o
     """Return what makes a question differ from others on the same labels and model, in plain values.
 
     Args:
-        scenario: Its constraints and its history window count by their content.
+        scenario: Its constraints, its history window and the clusters of its users count by their content.
         goal: The goal of the path.
         budgets: Metric -> the share of it that may be lost.
         **others: What else changes the answer, such as other steps of the path.
     """
     window = scenario.history_window if weighs_history(scenario, goal) else None
+    others["clusters"] = clusters_hash(scenario.clusters)
     rules = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in scenario.constraints.items()}
     about = {"k": scenario.k, "history_window": window, "constraints": rules, **others}
     asked = {"goal": check_goal(goal), "budgets": dict(budgets), **{name: it for name, it in about.items() if it}}
