@@ -180,6 +180,7 @@ def test_an_audit_and_what_it_leads_to_agree(scenario: Scenario, budget: float) 
     assert reach.certificate.part == "validation"
 
 
+@pytest.mark.slow
 def test_without_labels_nothing_is_certified(small: Dataset, scenario: Scenario) -> None:
     none = Incidence.empty(scenario.split.train.shape)
     split = replace(scenario.split, validation=none, test=none)

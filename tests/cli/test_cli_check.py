@@ -18,8 +18,10 @@ from recprism.runs.run import Run
 
 
 @pytest.fixture(scope="module")
-def diversified(searched_run: Callable[..., Run]) -> Run:
-    return searched_run(3, 16, iterations=15)
+def diversified(trained_run: Callable[..., Run]) -> Run:
+    run = trained_run()
+    diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))
+    return run
 
 
 def test_the_exit_code_follows_the_measured_change(

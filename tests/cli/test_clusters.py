@@ -97,6 +97,7 @@ def test_a_run_keeps_the_clusters_of_its_certificate(
     assert "--clusters" in again.err
 
 
+@pytest.mark.slow
 def test_other_clusters_than_those_of_the_certificate_are_refused(
     trained_run: Callable[..., Run], households: Path, ok: Callable[..., Any]
 ) -> None:

@@ -103,6 +103,7 @@ def test_request_time_gives_the_live_lists(ok: Recprism, run: Path, world: Path,
         assert list(found.ids) == lists[user], user
 
 
+@pytest.mark.slow
 def test_every_step_works(ok: Recprism, run: Path) -> None:
     one = ok("recommend", run, "--users", "u-1", "--json").json
     user, last = "u-1", json.dumps(one)
@@ -212,6 +213,7 @@ def test_columns_are_mapped_and_rows_of_other_users_are_counted(recprism: Recpri
     assert run.model_or_result().lists(7)["item_id"].to_list() == ["x", "y"]
 
 
+@pytest.mark.slow
 def test_python_saves_puts_and_loads_results_of_scores(run: Path, world: Path, tmp_path: Path) -> None:
     found = Run.open(run).load_result()
     loaded = package.Result.load(found.save(tmp_path / "saved"))

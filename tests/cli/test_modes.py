@@ -268,6 +268,7 @@ def test_an_option_is_refused_in_the_modes_where_it_has_no_effect(command: str, 
         assert str(refused.value) == f"{parameter_name(param)} has no effect {mode.phrase}; it works {works}"
 
 
+@pytest.mark.slow
 def test_every_option_works_in_some_mode() -> None:
     for command, choices in COMMANDS.items():
         for param in PARSER[command].params:

@@ -129,7 +129,7 @@ def test_the_history_has_the_rewards_of_the_lists() -> None:
     assert last.reward == pytest.approx(last.psi**2 - 2.0 * last.size / factors.item.size)
 
 
-@pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", "gradient"])
+@pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", pytest.param("gradient", marks=pytest.mark.slow)])
 def test_a_search_resumed_at_any_iteration_ends_with_the_same_bits(policy: str) -> None:
     factors, split, subtopics = world(4)
     diversity = "ilad" if policy == "gradient" else "subtopic_coverage"

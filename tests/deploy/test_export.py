@@ -68,11 +68,11 @@ def served(found: Result) -> Factors:
 @pytest.mark.parametrize(
     ("form", "options"),
     [
-        ("user-vectors", {}),
         ("user-vectors", {"alpha": 0.25}),
         ("dials", {}),
-        ("dials", {"ordered": True}),
-        ("dials", {"rest": True}),
+        pytest.param("user-vectors", {}, marks=pytest.mark.slow),
+        pytest.param("dials", {"ordered": True}, marks=pytest.mark.slow),
+        pytest.param("dials", {"rest": True}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -96,6 +96,7 @@ def test_a_form_stores_how_far_its_lists_agree_with_the_rule(
     assert made.agreement.sentence().startswith(f"Of 601 lists, {sum(same):,} have the items of the rule's list")
 
 
+@pytest.mark.slow
 def test_boosts_hold_lists_of_exposure_goals_alone(trained_run: Callable[..., Run], ruled: Run, tmp_path: Path) -> None:
     run = trained_run(3, 16)
     assert diversify_within(run, BudgetConfig(goal="shown_often", budgets={"ndcg@10": 0.2})).is_changed
@@ -364,6 +365,7 @@ def test_user_vectors_for_an_index_recover_lists_that_rounding_loses(
     assert lost[1] < lost[0] / 5  # with 16 factors rounded vectors cannot hold some lists
 
 
+@pytest.mark.slow
 def test_a_larger_margin_holds_the_same_lists_and_survives_int8(ruled: Run, served: Factors, tmp_path: Path) -> None:
     seen = ruled.split().live().train
     rounding_index(served.item, tmp_path / "codes.faiss", "int8")

@@ -189,6 +189,7 @@ def test_other_metrics_follow_their_own_direction(run: Run, served: pl.DataFrame
         assert (row.low is None) == (metric != "ilad@10" or row.share is None)
 
 
+@pytest.mark.slow
 def test_labels_bring_accuracy_and_the_budget(run: Run, tmp_path: Path) -> None:
     """Held-out interactions judge the lists that were made before them."""
     split, served = run.split(), recommend(run, 12, live=False)[0].drop("score")

@@ -221,6 +221,7 @@ def test_lists_that_follow_histories_are_explained_once_histories_are_known(meth
     assert with_history > 0.5
 
 
+@pytest.mark.slow
 def test_lists_of_popular_items_need_no_concepts() -> None:
     """The shuffles explain as much, and the sentences say so."""
     order = np.argsort(-WORLD.popularity[WORLD.items], axis=1, kind="stable")[:, :K]

@@ -58,6 +58,7 @@ def test_an_inner_product_of_more_numbers_returns_the_lists(run: Run) -> None:
     np.testing.assert_allclose(model.user @ model.item.T, scores, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("live", [True, False])
 def test_the_figures_of_the_dials(run: Run, live: bool) -> None:
     found = dials_of(run, live=live)

@@ -284,6 +284,7 @@ def test_an_event_stream_outlives_the_limit_for_a_request(start: Start) -> None:
     stream.close()
 
 
+@pytest.mark.slow
 def test_connections_are_limited_and_free_again_afterwards(start: Start) -> None:
     server = start(connections=20, per_address=20, seconds=2)
     held = [server.open(b"GET / HTTP/1.1\r\n") for _ in range(20)]

@@ -265,6 +265,7 @@ def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Pat
     assert all(it["reason"] == reasons[it["id"]] for it in answer["reasons"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_the_studio_shows_the_figures_of_the_report(client: TestClient, shelf: Path, name: str) -> None:
     """tests/report/test_headline.py compares the report with the command line."""

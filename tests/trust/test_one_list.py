@@ -241,6 +241,8 @@ SURFACES: Mapping[str, Callable[[World, bool], Lists | None]] = {
 }
 """What shows a user's list -> its lists in a context; None if it has no such context."""
 
+SLOW = {"a rule after a restart": pytest.mark.slow}
+
 MAKES_LISTS = {
     "api/estimator.py": "the estimator",
     "deploy/check.py": "figures of all lists",
@@ -339,7 +341,7 @@ def compared(world: World, surface: str) -> None:
             assert found == wanted, (surface, "live" if live else "judged")
 
 
-@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("surface", [pytest.param(it, marks=SLOW.get(it, ())) for it in SURFACES])
 def test_every_surface_shows_the_list_of_the_rule(films: World, surface: str) -> None:
     compared(films, surface)
 

@@ -16,6 +16,7 @@ from recprism.paper.base_models.sasrec import Network, encode, histories_of
 SMALL = SASRec(dim=16, layers=2, heads=2, dropout=0.1, max_length=10, epochs=60, patience=60, learning_rate=0.01)
 
 
+@pytest.mark.slow
 def test_it_learns_the_cycle(cycle: Split) -> None:
     factors = SMALL.fit(cycle, seed=0, device="cpu")
     items, _ = factors.rank(1, exclude=cycle.train)
@@ -23,6 +24,7 @@ def test_it_learns_the_cycle(cycle: Split) -> None:
     assert factors.settings["validation_ndcg@10"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_it_cannot_learn_the_cycle_from_shuffled_histories(cycle: Split) -> None:
     """The control: with the order destroyed, the same items do not tell which one is next."""
     assert cycle.train_order is not None
