@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +103,29 @@ def test_other_models_ignore_the_audit(run: Run, ok: Recprism, trained_run: Call
     shutil.copy(run.path / "audit.json", other.path)
     made = ok("diversify", other.path, "--budget", "20%", "--json").json
     assert made["certificate"]["questions"] == 1
+
+
+@pytest.mark.slow
+def test_an_audit_of_a_form_agrees_with_its_export(run: Run, recprism: Recprism, ok: Recprism, tmp_path: Path) -> None:
+    words = ("audit", run.path, "--form", "dials", "--goal", "sc", "--budgets", "30%")
+    ok("diversify", run.path, "--budget", "30%", "--name", "ruled")
+    audit = ok(*words, "--json").json
+    asked = lines(run)
+    (stop,) = audit["fronts"]["subtopic_coverage"]["budgets"]
+    assert audit["form"] == "dials"
+    assert "users without dials of their own" in audit["new_users"]
+    ok("export", run.path, "--name", "ruled", "--form", "dials", "--budget", "30%", "-o", tmp_path / "dials")
+    made = json.loads((tmp_path / "dials" / "export.json").read_text(encoding="utf-8"))["certificate"]
+    assert made["trade_off"] == stop["certified_at"]
+    assert lines(run) == asked, "the same question"
+    assert "All figures but those of the lists now are of dials" in ok(*words).out
+
+
+def test_unknown_forms_and_an_executor_are_refused(run: Run, recprism: Recprism) -> None:
+    found = recprism("audit", run.path, "--form", "cards")
+    assert (found.code, "a rule is compiled into dials, user-vectors, boosts, not into 'cards'" in found.err) == (
+        2,
+        True,
+    )
+    found = recprism("audit", run.path, "--form", "dials", "--executor", "ray")
+    assert (found.code, "--executor has no effect with --form" in found.err) == (2, True)

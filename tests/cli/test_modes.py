@@ -104,6 +104,8 @@ MINIMAL = {
         "for a result without such constraints": "found",
     },
     "audit": {
+        "with --form": "run --form dials",
+        "without --form": "run",
         "for a run": "run",
         "for a file of lists": "lists.csv",
         "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",

@@ -235,6 +235,7 @@ audit cli/test_cli.py held_out show
 diversify cli/test_cli.py budget confidence
 diversify cli/test_next_lines.py approximate
 audit cli/test_clusters.py clusters
+audit cli/test_audit_agrees.py form
 diversify cli/test_clusters.py clusters
 explain cli/test_cli_explain.py user item lists base run scores train
 explain runs/test_concepts.py concepts

@@ -14,6 +14,7 @@ from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.certifying import certify_together, is_refused
 from recprism.budget.path import (
+    Compile,
     Path,
     PathPoint,
     check_goal,
@@ -207,6 +208,7 @@ def cost_of_diversity(
     show: Share = 0.01,
     executor: Executor | None = None,
     certify_on: Part | None = None,
+    through: Compile | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Audit:
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
@@ -227,6 +229,7 @@ def cost_of_diversity(
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.
+        through: Compiles the rule of each point; the audit is then about the compiled lists.
         on_step: Receives the number of points that are done on all paths, and how many there are at most.
 
     Raises:
@@ -255,11 +258,13 @@ def cost_of_diversity(
         if has_labels:
             asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in goals for budget in allowed]
             judge = scenario.on(certify_on or deciding_part(scenario.split, scenario.part))
-            answers = _answers(judge, asked, confidence, method, workers, on_step)
+            answers = _answers(judge, asked, confidence, method, workers, through, on_step)
         points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in goals}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in goals}
-        paths = {goal: walk(scenario, goal, metrics[goal], points[goal], workers, step) for goal in goals}
+        paths = {
+            goal: walk(scenario, goal, metrics[goal], points[goal], workers, step, through=through) for goal in goals
+        }
     for goal, _, answer in answers:
         paths[goal] = _with_limits(scenario, paths[goal], answer)
     stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
@@ -325,6 +330,7 @@ def _answers(
     confidence: float,
     method: Literal["betting", "t"],
     executor: Executor,
+    through: Compile | None,
     on_step: ProgressCallback | None,
 ) -> list[Answer]:
     """Answer goals, budgets and their weights on the certifying part; no path is walked further than a test needs."""
@@ -334,7 +340,7 @@ def _answers(
     paths = {}
     for goal in goals:
         own = [(of, level) for (name, of, _), level in zip(asked, levels, strict=True) if name == goal]
-        paths[goal] = _until_refused(judge, goal, own, error, method, executor, step)
+        paths[goal] = _until_refused(judge, goal, own, error, method, executor, through, step)
     with phase("certifying", __name__):
         questions = [paths[goal].question(of, weight) for goal, of, weight in asked]
         found = certify_together(questions, confidence=confidence, method=method, part=judge.part)
@@ -360,6 +366,7 @@ def _until_refused(
     most: float,
     method: Literal["betting", "t"],
     executor: Executor,
+    through: Compile | None,
     on_point: Callable[[], None],
 ) -> Path:
     """Walk a path until no budget can certify a further point, at whatever level other questions pass on.
@@ -371,6 +378,7 @@ def _until_refused(
         most: The largest level that a question can have.
         method: The test of a point.
         executor: Where the points are made.
+        through: Compiles the rule of each point.
         on_point: Called after each point.
     """
     waiting = list(asked)
@@ -379,7 +387,8 @@ def _until_refused(
         waiting[:] = [it for it in waiting if not is_refused(path.question(it[0]), it[1], most, method=method)]
         return not waiting
 
-    return walk(judge, goal, tuple(asked[0][0]), executor=executor, on_point=on_point, ends=ends)
+    metrics = tuple(asked[0][0])
+    return walk(judge, goal, metrics, executor=executor, on_point=on_point, ends=ends, through=through)
 
 
 def _with_limits(scenario: Scenario, path: Path, answer: Certificate) -> Path:

@@ -82,7 +82,7 @@ def certify(
 
 def certify_until_refused(
     base: Values,
-    points: Iterable[tuple[Values, Values]],
+    points: Iterable[tuple[Values, Values | None]],
     budgets: Mapping[str, Share],
     *,
     clusters: ArrayLike | None = None,
@@ -96,7 +96,7 @@ def certify_until_refused(
 
     Args:
         base: As in :func:`certify`.
-        points: Values and possible losses of each point, nearest to the base first.
+        points: Values and possible losses of each point, nearest to the base first; None if any user may lose all.
         budgets: As in :func:`certify`.
         clusters: As in :func:`certify`.
         confidence: As in :func:`certify`.
@@ -105,7 +105,7 @@ def certify_until_refused(
     """
     found: list[Certificate] = []
     for values, possible in points:
-        question = Question(base, [values], budgets, [possible], clusters=clusters)
+        question = Question(base, [values], budgets, None if possible is None else [possible], clusters=clusters)
         found += certify_together([question], confidence=confidence, method=method, part=part)
         if found[-1].last is None:
             break

@@ -49,6 +49,10 @@ and much on sparse data (docs/frontier.md). It is fixed, so that no label is spe
 Values = dict[str, NDArray[np.float64]]
 
 
+Compile = Callable[[Scenario, Rule], Ranker]
+"""Compiles the lists that a rule makes in a context into something else that ranks."""
+
+
 @dataclass(frozen=True, eq=False)
 class PathPoint:
     """Lists at one trade-off, and what they are worth to every user.
@@ -82,6 +86,8 @@ class Path:
         points: The other points, nearest to the base first.
         part: The part whose labels judged.
         clusters: ``(n_users,)`` the cluster of each user; None if users are independent.
+        has_limits: Whether a list that could lose more than a limit is replaced by the base list. Lists that were
+            compiled are served as they are.
 
     Stability: provisional.
     """
@@ -91,6 +97,7 @@ class Path:
     points: tuple[PathPoint, ...]
     part: Part
     clusters: NDArray[np.int64] | None = field(default=None, repr=False)
+    has_limits: bool = True
 
     def change(self, point: PathPoint, metric: str) -> float | None:
         """Return the relative change against the base; None if the base is 0."""
@@ -104,7 +111,9 @@ class Path:
             budgets: Metric -> the share of it that may be lost.
             weight: Its share of the allowed error, relative to other questions on the same labels.
         """
-        possible = [{name: possible_loss(self.base, it, name) for name in budgets} for it in self.points]
+        possible = None
+        if self.has_limits:
+            possible = [{name: possible_loss(self.base, it, name) for name in budgets} for it in self.points]
         return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight, self.clusters)
 
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
@@ -253,6 +262,7 @@ def walk(
     executor: Executor | None = None,
     on_point: Callable[[], None] = lambda: None,
     ends: Callable[[Path], bool] | None = None,
+    through: Compile | None = None,
 ) -> Path:
     """Walk a path and judge every point.
 
@@ -266,6 +276,8 @@ def walk(
         executor: Where the points are made; this process by default.
         on_point: Called after each point.
         ends: Receives the path with each new point alone; returns whether the walk ends there.
+        through: Compiles the rule of each point; its lists are judged instead of the rule's. They have no limit, and
+            this process makes them.
     """
     goal = check_goal(goal)
     certifies = ends is not None
@@ -277,16 +289,22 @@ def walk(
     runner = executor or LocalExecutor()
     # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
     size = torch.get_num_threads() if ends is not None and ready is not None and runner.in_process else len(steps)
+    about: dict[str, Any] = {"part": scenario.part, "clusters": scenario.clusters, "has_limits": through is None}
+    made = _made(runner, shared, steps, max(size, 1), ready, on_point)
+    if through is not None:
+        made = _compiled(shared, steps, through, on_point)
     points: list[PathPoint] = []
-    for point in _made(runner, shared, steps, max(size, 1), ready, on_point):
+    for point in made:
         points.append(point)
-        if ends is not None and ends(Path(goal, base, (point,), scenario.part, scenario.clusters)):
+        if ends is not None and ends(Path(goal, base, (point,), **about)):
             break
+    if through is not None:
+        return Path(goal, base, tuple(points), **about)
     known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
     scenario.keep_lists(goal)
-    return Path(goal, base, tuple(points), scenario.part, scenario.clusters)
+    return Path(goal, base, tuple(points), **about)
 
 
 def _made(
@@ -300,6 +318,20 @@ def _made(
     """Yield the points of a path, ``size`` of them at a time."""
     for start in range(0, len(steps), size):
         yield from runner.map(_point, shared, steps[start : start + size], before_threads=ready, on_done=on_point)
+
+
+def _compiled(
+    shared: _Shared, steps: Sequence[float], through: Compile, on_point: Callable[[], None]
+) -> Iterator[PathPoint]:
+    """Yield the points of a path whose lists are compiled."""
+    scenario, goal, metrics, certifies = shared
+    for trade_off in steps:
+        model = through(scenario, rule_at(scenario, goal, trade_off))
+        if certifies:
+            yield served_by(scenario, model, trade_off, metrics)
+        else:
+            yield point_of(scenario, scenario.rank(model)[0], trade_off, metrics)
+        on_point()
 
 
 def _point(shared: _Shared, trade_off: float) -> PathPoint:

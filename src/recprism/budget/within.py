@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,6 +12,7 @@ from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
 from recprism.budget.path import (
+    Compile,
     Values,
     check_goal,
     deciding_part,
@@ -24,7 +25,7 @@ from recprism.budget.path import (
     steps_towards,
     weighs_history,
 )
-from recprism.budget.scenario import Ranker, Scenario
+from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
@@ -32,9 +33,6 @@ from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.rule import Rule
-
-Compile = Callable[[Scenario, Rule], Ranker]
-"""Compiles the lists that a rule makes in a context into something else that ranks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,14 +107,14 @@ def within_budget(
     base, steps = served_base(judge, names), steps_towards(goal) if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
 
-    def points() -> Iterator[tuple[Values, Values]]:
+    def points() -> Iterator[tuple[Values, Values | None]]:
         for trade_off in steps:
+            possible = None
             if through is None:
                 point = served_point(judge, goal, trade_off, names)
                 possible = {name: possible_loss(base, point, name) for name in names}
             else:
                 point = served_by(judge, through(judge, rule_at(judge, goal, trade_off)), trade_off, names)
-                possible = dict.fromkeys(names, np.ones(judge.base.n_users))
             step()
             yield point.values, possible
 

@@ -244,7 +244,10 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         ),
     ),
     "audit": (
-        _of_run_or_file("goal budgets guard confidence approximate clusters show executor", f"columns {LIST_FILES}"),
+        _of_run_or_file(
+            "goal budgets guard confidence approximate clusters form show executor", f"columns {LIST_FILES}"
+        ),
+        _with("--form", "form", otherwise="executor"),
         BY_COLUMN,
     ),
     "explain": (

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from recprism._display import Displayed
 from recprism._version import __version__
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import deciding_part
+from recprism.budget.path import Compile, deciding_part
 from recprism.budget.promise import Promise
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
-from recprism.budget.within import CertifiedRule, Compile, within_budget
+from recprism.budget.within import CertifiedRule, within_budget
 from recprism.cmb import CMB
 from recprism.data._bound import contents_of, hash_of
 from recprism.data._files import require_new_folder

@@ -77,6 +77,14 @@ def audit(
     confidence: Confidence = 0.95,
     approximate: Approximate = False,
     clusters: ClusterTable = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            help="Audit lists that the rule is compiled into: dials, user-vectors or boosts. Each step is compiled for "
+            "the users who judge it.",
+            show_default="the lists of the rule",
+        ),
+    ] = None,
     show: Annotated[
         float,
         share_option(
@@ -111,12 +119,15 @@ def audit(
 
     - `recprism audit runs/demo`
     - `recprism audit runs/demo --goal subtopic_coverage --budgets 2% --guard recall@20=2%`
+    - `recprism audit runs/demo --form dials --goal subtopic_coverage --budgets 5%`
     - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
     from recprism.budget.path import check_goal
+    from recprism.forms.compiled import NEW_USERS
     from recprism.parallel import executor_named
+    from recprism.runs.jobs.export import form_to_compile
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.run import Run
@@ -136,6 +147,7 @@ def audit(
         scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
+    compiled, through = form_to_compile(form)
     goals = default_goals(scenario) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
     guards = metric_shares(guard, "--guard", tested=True)
     with progress_of_steps() as on_step:
@@ -148,16 +160,25 @@ def audit(
             method="t" if approximate else "betting",
             show=show,
             executor=executor_named(executor),
+            through=through,
             on_step=on_step,
         )
-    note = keep_audit(scenario, found)
+    note = keep_audit(scenario, found, compiled)
     if as_json:
-        print_json({"target": str(target), **found.to_dict(), "asked_before": note})
+        about = {} if form is None else {"form": form, "new_users": NEW_USERS[form]}
+        print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
         return
+    if form is not None:
+        print_sentence(f"All figures but those of the lists now are of {form}, compiled from the rule of each step.")
     print_cost(found, target)
+    if form is not None:
+        print_sentence(NEW_USERS[form])
     if note is not None:
         print_sentence(note)
-    if found.certified:
+    export = None if form is None else _exported(run, found, form, show)
+    if export is not None:
+        next_step(export)
+    elif found.certified:
         also = {name: value for name, value in given(context).items() if name in QUESTION}
         next_step(*_within_budget(run, found, show, also), run.command("frontier", goal=goals[0]))
     else:  # without labels there is neither a budget nor a front
@@ -174,6 +195,14 @@ def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any])
         kept = run.config.diversify
         asked, named = None if kept is None else kept.within, kept is not None
         yield diversify(run, asked, of, show if show in budgets else budgets[0], named=named, **options)
+
+
+def _exported(run: Run, found: Audit, form: str, show: float) -> str | None:
+    """Return the command that exports a form within a certified budget; None if the run's rule has another goal."""
+    own = None if run.config.diversify is None else run.config.diversify.within
+    budgets = [it.budget for it in found.stops.get("" if own is None else own.goal, ()) if it.certified]
+    nearest = min(budgets, key=lambda it: abs(it - show), default=None)
+    return None if nearest is None else run.command("export", form=form, budget=nearest)
 
 
 def _describe(path: Path, files: SideFiles, as_json: bool) -> None:

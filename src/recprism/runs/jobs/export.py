@@ -7,10 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from recprism._log import phase
+from recprism.budget.path import Compile
+from recprism.errors import InputError
+from recprism.forms.compiled import NEW_USERS, compile_rule
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.run import Run
+
+
+def form_to_compile(form: str | None) -> tuple[dict[str, Any] | None, Compile | None]:
+    """Return how lists of a form are made, in words and as a function; None for the rule's own lists.
+
+    Raises:
+        InputError: If a rule is not compiled into such a form.
+    """
+    if form is None:
+        return None, None
+    if form not in NEW_USERS:
+        raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
+    compiled: dict[str, Any] = {"form": form, "ordered": False, "rest": False, "concepts": None}
+    return compiled, lambda case, rule: compile_rule(case, rule, **compiled).factors
 
 
 @phase("exporting", __name__)

@@ -148,8 +148,13 @@ def ask(
     return found, None if run is None or asked is None else _note(run, asked)
 
 
-def keep_audit(scenario: Scenario, found: Audit) -> str | None:
+def keep_audit(scenario: Scenario, found: Audit, compiled: Mapping[str, Any] | None = None) -> str | None:
     """Note what an audit asked the labels of a run, and keep its answers for ``diversify``.
+
+    Args:
+        scenario: What was audited.
+        found: The audit.
+        compiled: How the lists of a form were made; None for those of the rule.
 
     Returns:
         A sentence about other questions to the same labels; None without any, and outside of a run.
@@ -160,7 +165,7 @@ def keep_audit(scenario: Scenario, found: Audit) -> str | None:
         return None
     first = answers[0][1]
     questions = [
-        question_of(scenario, goal, {it.metric: it.budget for it in certificate.points[0].checks})
+        question_of(scenario, goal, {it.metric: it.budget for it in certificate.points[0].checks}, compiled=compiled)
         for goal, certificate in answers
     ]
     line = _line(run, first.part, first.confidence, first.method, questions)
