@@ -580,6 +580,8 @@ def judged(line: Line, code: int, err: str, changed: list[str], read: set[str]) 
         yield f"more than one line: {sentence[:200]!r}"
     if code == 2 and changed:
         yield f"refused, and changed {', '.join(changed[:5])}"
+    if "labels.jsonl" in changed:  # the labels were asked, which counts whatever came of it
+        changed = [it for it in changed if not it.endswith(("labels.jsonl", "events.jsonl"))]
     if code == 1 and sentence and any((it in GIVEN_WORLD) for it in {name.split("/")[0] for name in changed}):
         yield f"failed, and changed {', '.join(changed[:5])}"
     if code == 0 and read and (unread := line.given - read):  # --help reads nothing

@@ -183,6 +183,7 @@ def diversify_within(
         on_step=on_step,
     )
     kept = replace(Result.of_rule(scenario, found), asked_before=before, run=run)
+    _require_kept(asked, kept)
     if kept.is_changed:
         scenario.keep_path(kept.goal)  # first: a run that is read between the two writes has no result without its path
     keep_result(run, asked, kept, kept.to_dict())
@@ -204,8 +205,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
     """
     if not kept.is_changed:
         return
-    if kept.violations is not None and not asked.constraints.allow_violations:
-        kept.violations.require_none()
+    _require_kept(asked, kept)
     staged = run.staged()
     with staged.discarded_on_failure():
         clusters = clusters_hash(kept.scenario.clusters)
@@ -224,6 +224,12 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
     unfinished = run.unfinished(SEARCH)
     if unfinished is not None:  # it would replace this result
         unfinished.discard()
+
+
+def _require_kept(asked: BudgetConfig, found: Result) -> None:
+    """Refuse lists that violate a constraint, unless that is allowed."""
+    if found.violations is not None and not asked.constraints.allow_violations:
+        found.violations.require_none()
 
 
 def _controls(found: Result, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
