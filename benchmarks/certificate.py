@@ -317,7 +317,7 @@ def main() -> None:
     bar = float(binom.ppf(0.999, words.draws, 0.05)) / words.draws
     cells = [(a, method, n, words.draws) for a in words.attacks for n in words.users for method in METHODS]
     made()
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor() as pool:
         found = list(pool.map(cell, cells))
     claims = [
         Claim(

@@ -188,6 +188,7 @@ class TestImports:
             others = {it for it in imports_anywhere(FILES[name]) if "_kernels" not in it.split(".")}
             assert others <= {"recprism._compile"}, name
 
+    @pytest.mark.slow
     def test_of_the_core_need_torch_numpy_and_numba_alone(self) -> None:
         """Other packages are imported inside the functions that use them."""
         core = [name for name in FILES if name.split(".")[1:2] and name.split(".")[1] in CORE]
@@ -199,6 +200,7 @@ class TestImports:
         assert {f"recprism.{name}" for name in LIGHT} <= set(light)
         run_blocked(("torch", *NOT_IN_THE_CORE), import_all(light))
 
+    @pytest.mark.slow
     def test_of_the_service_need_its_extra_alone(self) -> None:
         """The command line as well, up to the command that runs."""
         others = sorted(set(EXTRAS["full"]) - set(EXTRAS["serve"]))
@@ -297,6 +299,7 @@ print(json.dumps([*set(sys.modules) - before]))
         assert {name.split(".")[0] for name in loaded} <= {"recprism", *sys.stdlib_module_names}
         assert len(loaded) < 60
 
+    @pytest.mark.slow
     def test_rooms_and_names_are_there_after_import_alone(self) -> None:
         code = """
 import recprism

@@ -235,6 +235,7 @@ class TestResult:
             with pytest.raises(InputError, match=message):
                 question()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("form", ["user-vectors", "dials"])
     def test_exports_vectors_for_live_lists(self, found: rp.Result, form: str, tmp_path: Path) -> None:
         made = found.export(tmp_path / "vectors", form, to="npz")

@@ -125,6 +125,7 @@ def test_a_budget_is_kept_by_the_rule(scenario: Scenario) -> None:
     assert trade_off_of(kept) == (0.1, 0.2)[last]
 
 
+@pytest.mark.slow
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     """It judges the lists that were served before it; the same rule makes lists after it."""
     earlier, kept = (

@@ -106,6 +106,7 @@ def test_metrics_of_all_lists_and_those_without_bounds_are_measured(
     assert (out.count("(measured)"), out.count("lower bound")) == (3, 1)
 
 
+@pytest.mark.slow
 def test_a_gain_that_is_not_there_is_shown_in_at_most_a_twentieth() -> None:
     """The true gain is the limit: 400 draws of 300 users, of whom a few gain everything."""
     generator, shown = np.random.default_rng(0), 0

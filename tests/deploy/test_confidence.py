@@ -59,6 +59,7 @@ def test_a_look_after_every_value_misses_at_most_one_stream_in_twenty(kind: str)
     assert widths.mean() < 6 * usual[:, -1].mean()  # an interval that says nothing would never miss
 
 
+@pytest.mark.slow
 def test_a_mean_that_changes_is_covered_on_average_over_time() -> None:
     generator = np.random.default_rng(5)
     means = np.where(np.arange(LENGTH) < 200, 0.8, 0.3)

@@ -87,6 +87,7 @@ def test_damaged_lines_are_skipped_and_a_ledger_that_cannot_be_written_is_named(
     assert asked_of_labels(run, "validation").questions == 3, "the log of the run has them"
 
 
+@pytest.mark.slow
 def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(trained_run: Trained) -> None:
     run = trained_run()
     case = run.scenario()

@@ -241,7 +241,7 @@ SURFACES: Mapping[str, Callable[[World, bool], Lists | None]] = {
 }
 """What shows a user's list -> its lists in a context; None if it has no such context."""
 
-SLOW = {"a rule after a restart": pytest.mark.slow}
+SLOW = dict.fromkeys(("a rule after a restart", "the studio", "the estimator"), pytest.mark.slow)
 
 MAKES_LISTS = {
     "api/estimator.py": "the estimator",
@@ -422,6 +422,7 @@ def test_a_certified_rule_has_the_limit_that_its_test_allowed_for(films: World) 
     assert judge.fallback_share(found.own_rule()) == 0
 
 
+@pytest.mark.slow
 def test_a_history_window_makes_other_lists(films: World, recent: World) -> None:
     """Otherwise the test above would not notice a window that is left out."""
     rule = recent.run.load_result().own_rule()

@@ -44,7 +44,7 @@ class Promise:
     questions: int
     approximate: bool
     users: int
-    clusters: int | None
+    clusters: int | None = None
     part: str | None
     procedure: str
     trade_off: float
