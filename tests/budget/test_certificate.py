@@ -377,6 +377,8 @@ def test_clusters_of_one_user_change_nothing_and_larger_ones_are_one_observation
     (check,) = pairs.points[0].checks
     assert (check.users, check.clusters, check.base) == (600, 300, pytest.approx(without.base)), "figures are of users"
     assert "600 held-out users in 300 clusters" in pairs.sentence()
+    questions = [Question(*about, limits, clusters=it) for it in (None, np.arange(300) // 2)]
+    assert [it.points[0].checks[0].clusters for it in certify_together(questions)] == [None, 150], "no shared tests"
     with pytest.raises(InputError, match="has 300 users, and clusters are given for 3"):
         certify(*about, clusters=[1, 2, 3])
 

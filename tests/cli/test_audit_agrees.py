@@ -107,11 +107,11 @@ def test_other_models_ignore_the_audit(run: Run, ok: Recprism, trained_run: Call
 
 @pytest.mark.slow
 def test_an_audit_of_a_form_agrees_with_its_export(run: Run, recprism: Recprism, ok: Recprism, tmp_path: Path) -> None:
-    words = ("audit", run.path, "--form", "dials", "--goal", "sc", "--budgets", "30%")
+    words = ("audit", run.path, "--form", "dials", "--goal", "sc", "--budgets", "20%,30%")
     ok("diversify", run.path, "--budget", "30%", "--name", "ruled")
     audit = ok(*words, "--json").json
     asked = lines(run)
-    (stop,) = audit["fronts"]["subtopic_coverage"]["budgets"]
+    _, stop = audit["fronts"]["subtopic_coverage"]["budgets"]
     assert audit["form"] == "dials"
     assert "users without dials of their own" in audit["new_users"]
     ok("export", run.path, "--name", "ruled", "--form", "dials", "--budget", "30%", "-o", tmp_path / "dials")

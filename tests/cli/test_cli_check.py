@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import ANY
 from xml.etree import ElementTree
 
 import numpy as np
@@ -114,6 +115,10 @@ def test_a_gain_that_is_not_there_is_shown_in_at_most_a_twentieth() -> None:
         old = generator.uniform(0.2, 0.4, 300)
         new = np.where(generator.random(300) < 0.05, 0.9, old)  # a gain of 10 % in the mean
         shown += _least_gained(old, new, 0.1, new.mean() / old.mean() - 1, 0.05)[0] >= 0.1
+        assert _least_gained(*(np.repeat(it, 2) for it in (old, new)), 0.1, 0.2, 0.05, np.repeat(range(300), 2)) == (
+            pytest.approx(_least_gained(old, new, 0.1, 0.2, 0.05)[0]),
+            ANY,
+        ), "two users of one household are one observation"
     assert shown <= 32  # the 99 % point of 5 % of 400
     sure = _least_gained(old, old * 1.2, 0.1, 0.2, 0.05)[0]
     assert 0.15 < sure < 0.2

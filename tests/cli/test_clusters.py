@@ -15,8 +15,11 @@ import recprism as rp
 from recprism.data._readers.clusters import read_clusters
 from recprism.deploy.refitted_run import _still_together
 from recprism.errors import InputError
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.questions import LEDGER
+from recprism.runs.result import Result
 from recprism.runs.run import Run
+from recprism.studio import commands
 
 USERS = np.array(["a", "b", "c", "d"], dtype=object)
 
@@ -33,8 +36,8 @@ def test_users_that_the_file_does_not_name_are_alone(tmp_path: Path) -> None:
     assert second == fourth
     assert len({first, second, third}) == 3
     assert found.sentence() == (
-        "4 users are in 3 clusters; 2 of them are not in the file, so each is a cluster of its own; 1 users of the "
-        "file are not in the run"
+        "4 users are in 3 clusters; users who are not in the file (2) are each a cluster of their own; users of the "
+        "file who are not in the run (1) are left out"
     )
 
 
@@ -95,6 +98,12 @@ def test_a_run_keeps_the_clusters_of_its_certificate(
     assert f"{last['users']} users of the validation part in {last['clusters']} clusters" in promise["sentence"]
     again = ok("audit", run.path, "--goal", "sc", "--budgets", "30%")
     assert "--clusters" in again.err
+    assert "as in the run's result, users are in" in again.err
+    assert "--clusters" in commands.made_by(run, run.config.diversify.within)  # type: ignore[union-attr]
+    loaded = Result.load(result.save(tmp_path / "saved"))
+    assert np.array_equal(loaded.scenario.clusters, result.scenario.clusters)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="pass the same ones as clusters="):
+        diversify_within(run, run.config.diversify.within, overwrite=True)  # type: ignore[union-attr,arg-type]
 
 
 @pytest.mark.slow
@@ -127,5 +136,10 @@ def test_new_users_of_a_refit_are_clusters_of_their_own(run: Run) -> None:
 
 
 def test_clusters_of_other_users_are_refused(run: Run) -> None:
-    with pytest.raises(InputError, match="clusters have shape"):
+    with pytest.raises(InputError, match="users and 2 clusters of users"):
         rp.diversify(run.scenario(), clusters=[1, 2])
+    n = len(run.split().user_ids)
+    with pytest.raises(InputError, match="cluster ids: one is missing"):
+        rp.diversify(run.scenario(), clusters=[None, *range(n - 1)])
+    with pytest.raises(InputError, match="are in one cluster; a test needs at least 2 clusters"):
+        rp.diversify(run.scenario(), clusters=np.zeros(n))

@@ -247,6 +247,8 @@ def cost_of_diversity(
     guards = shares(named, "guard", ends=False)
     if COST in guards:
         raise InputError(f"{COST} has the budgets already; leave it out of the guards")
+    if through is not None and executor is not None:
+        raise InputError("compiled lists are made in this process, so an executor has no effect; omit it")
     if not allowed:
         raise InputError("an audit needs at least one budget; name some, such as 0.01 and 0.05")
     confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)

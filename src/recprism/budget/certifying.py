@@ -20,12 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.budget.certificate import SAME_LISTS, Certificate, Check, Point
 from recprism.budget.evidence import METHODS, ROUNDING, Array, PValue, upper_bound, users_needed
 from recprism.data._checks import random_generator
+from recprism.data._ids import as_id_array
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
 from recprism.metrics._statistics import holm
 from recprism.rerank._limits import limit_of, needing
 
 Values = Mapping[str, ArrayLike]
+FEWEST = 2  # clusters
 Procedure = Callable[[Array, float], NDArray[np.bool_]]
 
 
@@ -256,9 +258,9 @@ class _Tests:
 
     def of(self, question: Question, at: int, metric: str, alpha: float) -> _Sample:
         base, point = question.base, question.points[at]
-        key = (id(base), id(point), metric, alpha)
+        key = (id(base), id(point), id(question.clusters), metric, alpha)
         if key not in self._known:  # the objects are kept with it, so that no other object takes their ids
-            self._known[key] = (base, point), self._made(question, at, metric, alpha)
+            self._known[key] = (base, point, question.clusters), self._made(question, at, metric, alpha)
         return self._known[key][1]
 
     def _made(self, question: Question, at: int, metric: str, alpha: float) -> _Sample:
@@ -268,7 +270,7 @@ class _Tests:
         limit = None if possible is None else _limits(possible[at], metric, at, before - after)
         clusters = None
         if question.clusters is not None:
-            before, after, judged, limit = _by_cluster(question.clusters, before, after, judged, limit, metric)
+            before, after, judged, limit = by_cluster(question.clusters, before, after, judged, limit, metric)
             clusters = int(judged.sum())
         old, new, largest = before[judged], after[judged], 1.0
         if limit is not None:
@@ -285,15 +287,27 @@ class _Tests:
         return _Sample(users, clusters, means, old, new, largest, test)
 
 
-def _by_cluster(
+def by_cluster(
     clusters: ArrayLike, before: Array, after: Array, judged: NDArray[np.bool_], limit: Array | None, metric: str
 ) -> tuple[Array, Array, NDArray[np.bool_], Array | None]:
     """Return the same about clusters, which are independent: sums over their users, scaled to stay below 1.
 
     The mean over users is at least 0 if and only if the mean of these sums is. A cluster can lose as much as the user
     of it who can lose most, with labels or without, if no cluster is larger than those here.
+
+    Args:
+        clusters: ``(n_users,)`` a number or name for each user.
+        before: ``(n_users,)`` values of the base.
+        after: ``(n_users,)`` values of the point.
+        judged: ``(n_users,)`` who is judged.
+        limit: ``(n_users,)`` the largest loss that lists allow; None without lists.
+        metric: Whose values these are.
+
+    Raises:
+        InputError: If a cluster is missing, or fewer than two of them are judged.
     """
-    _, rows, sizes = np.unique(np.asarray(clusters), return_inverse=True, return_counts=True)
+    names = as_id_array(clusters, "cluster", distinct=False)
+    _, rows, sizes = np.unique(names, return_inverse=True, return_counts=True)
     if len(rows) != len(before):
         raise InputError(f"{metric} has {len(before)} users, and clusters are given for {len(rows)}")
     old, new = (np.bincount(rows, np.where(judged, it, 0.0)) / sizes.max() for it in (before, after))
@@ -301,7 +315,10 @@ def _by_cluster(
         largest = np.zeros(len(sizes))
         np.maximum.at(largest, rows, limit)
         limit = largest
-    return old, new, np.bincount(rows, judged) > 0, limit
+    has_judge = np.bincount(rows, judged) > 0
+    if has_judge.sum() < FEWEST:
+        raise InputError(f"all users whom {metric} judges are in one cluster; a test needs at least {FEWEST} clusters")
+    return old, new, has_judge, limit
 
 
 def _checks_of(question: Question, alpha: float, shared: int, tests: _Tests) -> list[tuple[Check, ...]]:

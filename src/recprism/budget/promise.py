@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from recprism.data.shares import percent
@@ -77,8 +77,9 @@ class Promise:
         Raises:
             InputError: If it has another format.
         """
-        names = {it.name for it in fields(cls)}
-        if stored.get("format") != FORMAT or not names <= stored.keys():
+        names = {it.name for it in fields(cls)} & stored.keys()
+        needed = {it.name for it in fields(cls) if it.default is MISSING}
+        if stored.get("format") != FORMAT or not needed <= names:
             raise InputError("the certificate has another format than this version of recprism reads; export again")
         return cls(**{name: stored[name] for name in names})
 

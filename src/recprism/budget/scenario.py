@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism._display import Displayed
 from recprism.data._checks import Whole, random_generator
+from recprism.data._ids import as_id_array
 from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
@@ -517,9 +518,9 @@ class Scenario(Displayed):
 
 def _numbered(clusters: ArrayLike, n_users: int) -> NDArray[np.int64]:
     """Return ``(n_users,)`` cluster numbers, in the order of the first user of each."""
-    given = np.asarray(clusters)
-    if given.shape != (n_users,):
-        raise InputError(f"clusters have shape {given.shape}, and there are {n_users} users; give one for each of them")
+    given = as_id_array(clusters, "cluster", distinct=False)
+    if len(given) != n_users:
+        raise InputError(f"there are {n_users} users and {len(given)} clusters of users; give one for each user")
     _, first, numbers = np.unique(given, return_index=True, return_inverse=True)
     found: NDArray[np.int64] = np.argsort(np.argsort(first))[numbers]
     return found

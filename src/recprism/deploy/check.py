@@ -9,9 +9,10 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from recprism.budget.certificate import Check
-from recprism.budget.certifying import certify
+from recprism.budget.certifying import by_cluster, certify
 from recprism.budget.evidence import BUDGETS, Array, betting_test, possible_losses, users_needed
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import CONFIDENCE, Share, share, shares
@@ -181,7 +182,7 @@ def _limit(kind: Kind, row: Difference, limit: float, level: float | None, resul
         bound, needed = _most_lost(row.name, *values, limit, level, result)
         bound = max(bound, value)
         return Limit(kind, row.name, limit, value, bound <= limit, row.n_users, level, bound, needed)
-    bound, needed = _least_gained(*values, limit, value, 1 - level)
+    bound, needed = _least_gained(*values, limit, value, 1 - level, result.scenario.clusters)
     return Limit(kind, row.name, limit, value, bound >= limit, row.n_users, level, bound, needed)
 
 
@@ -209,9 +210,14 @@ def _most_lost(
     return bound, tested(limit).users_needed if 0 < limit < min(bound, 1) else None
 
 
-def _least_gained(before: Array, after: Array, limit: float, value: float, alpha: float) -> tuple[float, int | None]:
+def _least_gained(
+    before: Array, after: Array, limit: float, value: float, alpha: float, clusters: ArrayLike | None = None
+) -> tuple[float, int | None]:
     """Return the lower confidence bound of a gain, and the users that the limit needs."""
     judged = ~np.isnan(before - after)
+    users = judged.sum()
+    if clusters is not None:
+        before, after, judged, _ = by_cluster(clusters, before, after, judged, None, "the gain")
     old, new = before[judged], after[judged]
 
     def is_shown(gain: float) -> bool:
@@ -223,4 +229,4 @@ def _least_gained(before: Array, after: Array, limit: float, value: float, alpha
         middle = (low + high) / 2
         low, high = (middle, high) if is_shown(middle) else (low, middle)
     needed = None if passed else users_needed(old, new * HALF / (1 + limit), HALF, alpha, "betting", HALF)
-    return low, needed
+    return low, needed if needed is None or clusters is None else math.ceil(needed * users / len(old))

@@ -95,6 +95,9 @@ def refit_run(
     question = question_of(now, asked.goal, asked.budgets, like=old.fingerprint(), stickiness=found.stickiness)
     others = note_question(run, found.kept.certificate.part, asked.confidence, asked.method, question)
     said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
+    new = int((find_ids(now.split.user_ids, before.split.user_ids) < 0).sum())
+    if now.clusters is not None and new:
+        said.append(f"New users ({new:,}) are each taken to be a cluster of their own.")
     found = replace(found, asked_before=" ".join(said) or None)
     result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
     if was.rule is not None and result.rule is not None and not found.stickiness:

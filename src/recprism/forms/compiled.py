@@ -80,6 +80,13 @@ NEW_USERS: Mapping[str, str] = {
 """Form -> a sentence about users for whom nothing was compiled."""
 
 
+def form_options(
+    form: str, *, ordered: bool = False, rest: bool = False, concepts: Concepts | None = None
+) -> dict[str, Any]:
+    """Return the options of :func:`compile_rule` by name, all of them: questions about a form compare them."""
+    return {"form": form, "ordered": ordered, "rest": rest, "concepts": concepts}
+
+
 def compile_rule(
     scenario: Scenario,
     rule: Rule,
@@ -113,7 +120,7 @@ def compile_rule(
     dials = None
     if form == "boosts":
         if rule.lifts is None or not rule.for_exposure_alone:
-            raise InputError("boosts are for goals of exposure alone; choose --form rule, dials or user-vectors")
+            raise InputError("boosts are for goals of exposure alone, such as gini; choose another form or goal")
         factors = lifted(base, rule.lifts)
     elif form == "dials":
         dials = compile_dials(scenario, rule, ordered=ordered, rest=rest, concepts=concepts)

@@ -20,7 +20,7 @@ from recprism.budget.path import Compile, deciding_part
 from recprism.budget.promise import Promise
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
-from recprism.budget.within import CertifiedRule, within_budget
+from recprism.budget.within import CertifiedRule
 from recprism.cmb import CMB
 from recprism.data._bound import contents_of, hash_of
 from recprism.data._files import require_new_folder
@@ -35,7 +35,7 @@ from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
 from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
-from recprism.forms.compiled import compile_dials, compile_rule, with_lifts
+from recprism.forms.compiled import compile_dials, compile_rule, form_options, with_lifts
 from recprism.forms.rule_export import collect_rule, constraints_by_id
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.steering import Steered, steer
@@ -344,7 +344,7 @@ class Result(Displayed):
                 raise InputError("these vectors are not compiled from a rule, so no --budget can certify them; omit it")
             factors = self._own_vectors(form, alpha)
         else:
-            compiled: dict[str, Any] = {"form": form, "ordered": ordered, "rest": rest, "concepts": concepts}
+            compiled = form_options(form, ordered=ordered, rest=rest, concepts=concepts)
             rule, tested = self._tested_form(alpha, budgets, confidence, compiled)
             made = compile_rule(self.context(), rule, **compiled)
             factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
@@ -389,6 +389,8 @@ class Result(Displayed):
             InputError: If no step of the path is certified within the budgets.
         """
 
+        from recprism.runs.jobs.questions import ask
+
         def through(case: Scenario, rule: Rule) -> Factors:
             return compile_rule(case, rule, **compiled).factors
 
@@ -398,23 +400,13 @@ class Result(Displayed):
         if alpha != 1 or isinstance(self.scenario, StickyScenario):
             why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
             raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
-        found = within_budget(self.scenario, self.goal, budgets, confidence=confidence, through=through)
-        self._note_form(found, compiled)
+        plain = {**compiled, "concepts": _named(compiled)}
+        found, _ = ask(self.scenario, self.goal, budgets, confidence=confidence, through=through, compiled=plain)
         if found.rule is None:
             raise InputError(f"lists by {compiled['form']} are not certified. {found.certificate.sentence()}")
-        words = json.dumps({**found.rule.to_dict(), **compiled, "concepts": _named(compiled)}, sort_keys=True)
+        words = json.dumps({**found.rule.to_dict(), **plain}, sort_keys=True)
         procedure = f"{compiled['form']}, compiled for each context"
         return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
-
-    def _note_form(self, found: CertifiedRule, compiled: Mapping[str, Any]) -> None:
-        """Note that the labels of the run were asked about lists of a form."""
-        from recprism.runs.jobs.questions import note_question, question_of
-
-        if self.run is not None:
-            kept = found.certificate
-            allowed = {it.metric: it.budget for it in kept.points[0].checks}
-            asked = question_of(self.scenario, self.goal, allowed, compiled={**compiled, "concepts": _named(compiled)})
-            note_question(self.run, kept.part, kept.confidence, kept.method, asked)
 
     def _measured(self, rule: Rule, through: Compile) -> dict[str, Any] | None:
         """Return the loss of lists of a form on the part that certifies; None without labels."""

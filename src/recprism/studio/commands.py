@@ -39,6 +39,7 @@ def made_by(run: Run, asked: BudgetConfig | None) -> str:
         *(["--confidence", _percent(asked.confidence)] if asked.confidence != _default("confidence") else []),
         *(["--approximate"] if asked.method == "t" else []),
         *_named("--certify-on", [asked.certify_on] if asked.certify_on else []),
+        *_named("--clusters", [] if run.clusters_file is None else [str(run.clusters_file)]),
         *_window(asked),
         *_constraints(asked.constraints),
     ]

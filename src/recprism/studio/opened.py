@@ -211,8 +211,9 @@ class OpenedRun:
         if kept is None or kept.last is None:
             return None
         check = kept.points[kept.last].checks[0]
+        sure = kept.sure() if check.clusters is None else f"{kept.sure()}, {check.clusters:,} clusters"
         return schemas.Certified(
-            metric=check.metric, loss=check.budget, confidence=kept.sure(), users=check.users, part=kept.part or "test"
+            metric=check.metric, loss=check.budget, confidence=sure, users=check.users, part=kept.part or "test"
         )
 
     # -- helpers ------------------------------------------------------------------------------------------------------

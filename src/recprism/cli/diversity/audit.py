@@ -53,6 +53,7 @@ QUESTION = ("guard", "confidence", "approximate", "clusters")
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
     from recprism.budget.path import PathPoint
+    from recprism.budget.scenario import Scenario
     from recprism.budget.segments import SegmentTable
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.run import Run
@@ -139,10 +140,7 @@ def audit(
         return
     run = Run.open(target)
     scenario = run.scenario()
-    if scenario.constraints:
-        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
-    if scenario.history_window is not None:
-        say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
+    _say_what_is_taken_over(scenario, clusters)
     if clusters is not None:
         scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
@@ -159,7 +157,7 @@ def audit(
             confidence=confidence,
             method="t" if approximate else "betting",
             show=show,
-            executor=executor_named(executor),
+            executor=executor_named(executor) if form is None else None,
             through=through,
             on_step=on_step,
         )
@@ -175,7 +173,8 @@ def audit(
         print_sentence(NEW_USERS[form])
     if note is not None:
         print_sentence(note)
-    export = None if form is None else _exported(run, found, form, show)
+    same = clusters is None and not any(name in given(context) for name in QUESTION)
+    export = _exported(run, found, form, show) if form is not None and same else None
     if export is not None:
         next_step(export)
     elif found.certified:
@@ -183,6 +182,16 @@ def audit(
         next_step(*_within_budget(run, found, show, also), run.command("frontier", goal=goals[0]))
     else:  # without labels there is neither a budget nor a front
         next_step(run.command("recommend"), run.command("report"))
+
+
+def _say_what_is_taken_over(scenario: Scenario, clusters: Path | None) -> None:
+    """Say what the audit takes from the run's result."""
+    if scenario.constraints:
+        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
+    if scenario.history_window is not None:
+        say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
+    if scenario.clusters is not None and clusters is None:
+        say(f"as in the run's result, users are in {scenario.clusters.max() + 1:,} clusters")
 
 
 def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any]) -> Iterator[str]:

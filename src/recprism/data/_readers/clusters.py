@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import known_positions
+from recprism.data._ids import MISSING, known_positions
 from recprism.data._readers.tables import read_table
 from recprism.errors import InputError
 
@@ -29,11 +29,12 @@ class Clusters(NamedTuple):
 
     def sentence(self) -> str:
         """Return in words who is together."""
-        count = len(np.unique(self.numbers))
-        said = f"{len(self.numbers):,} users are in {count:,} clusters"
+        said = f"{len(self.numbers):,} users are in {len(np.unique(self.numbers)):,} clusters"
         if self.alone:
-            said += f"; {self.alone:,} of them are not in the file, so each is a cluster of its own"
-        return said + (f"; {self.unknown:,} users of the file are not in the run" if self.unknown else "")
+            said += f"; users who are not in the file ({self.alone:,}) are each a cluster of their own"
+        return said + (
+            f"; users of the file who are not in the run ({self.unknown:,}) are left out" if self.unknown else ""
+        )
 
 
 def read_clusters(path: str | Path, user_ids: NDArray[np.generic]) -> Clusters:
@@ -47,11 +48,14 @@ def read_clusters(path: str | Path, user_ids: NDArray[np.generic]) -> Clusters:
         InputError: If the table cannot be read, names a user twice with different clusters, or names no known user.
     """
     table = read_table(path, required=("user_id", "cluster"))
-    if table["user_id"].is_null().any() or table["cluster"].is_null().any():
-        raise InputError(f"{path}: a user_id or a cluster is missing; every row needs both")
+    for name in ("user_id", "cluster"):
+        column = table[name].cast(pl.String)
+        if column.is_null().any() or column.is_in(MISSING).any():
+            raise InputError(f"{path}: a user_id or a cluster is missing; every row needs both")
     numbers = table["cluster"].cast(pl.String).rank("dense").cast(pl.Int64) - 1
-    found = pl.DataFrame({"row": known_positions(table["user_id"], user_ids), "cluster": numbers}).drop_nulls()
-    unknown, found = len(table) - len(found), found.unique()
+    rows = pl.DataFrame({"row": known_positions(table["user_id"], user_ids), "cluster": numbers})
+    unknown = table["user_id"].filter(rows["row"].is_null()).n_unique()
+    found = rows.drop_nulls().unique(maintain_order=True)
     if found.is_empty():
         raise InputError(f"{path}: none of its user ids is a user of the run; both must use the same ids")
     twice = found.filter(pl.col("row").is_duplicated())

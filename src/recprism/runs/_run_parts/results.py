@@ -134,11 +134,14 @@ class RunResults(RunData, RunLists, RunAudits):
 
     def _clusters(self, certified: str) -> NDArray[np.int64]:
         """Return ``(n_users,)`` the cluster of each user, if they have the hash of those that were certified."""
-        found: NDArray[np.int64] = self._files.read_table(CLUSTERS)["cluster"].to_numpy()
+        again = "make the result again with --overwrite"
+        table = self._files.read_table(CLUSTERS, again)
+        users = id_series(self.split().user_ids, "user_id")
+        whole = table.columns == ["user_id", "cluster"] and table["user_id"].equals(users)
+        found: NDArray[np.int64] = table["cluster"].to_numpy() if whole else np.empty(0, np.int64)
         if clusters_hash(found) != certified:
             raise InputError(
-                f"{self.clusters_file}: its clusters are not those of the certificate; put them back, or make the "
-                "result again with --overwrite"
+                f"{self.clusters_file}: its clusters are not those of the certificate; put them back, or {again}"
             )
         return found
 

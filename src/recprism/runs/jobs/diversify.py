@@ -173,6 +173,8 @@ def diversify_within(
     run.require_undiversified(overwrite=overwrite)
     scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
     scenario = scenario.with_clusters(clusters)
+    if asked.clusters not in (None, clusters_hash(scenario.clusters)):
+        raise InputError("the request was made with clusters of users; pass the same ones as clusters=")
     found, before = ask(
         scenario,
         asked.goal,

@@ -9,7 +9,7 @@ from typing import Any
 from recprism._log import phase
 from recprism.budget.path import Compile
 from recprism.errors import InputError
-from recprism.forms.compiled import NEW_USERS, compile_rule
+from recprism.forms.compiled import NEW_USERS, compile_rule, form_options
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export
 from recprism.runs.jobs.concepts import find_concepts
@@ -26,7 +26,7 @@ def form_to_compile(form: str | None) -> tuple[dict[str, Any] | None, Compile | 
         return None, None
     if form not in NEW_USERS:
         raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
-    compiled: dict[str, Any] = {"form": form, "ordered": False, "rest": False, "concepts": None}
+    compiled = form_options(form)
     return compiled, lambda case, rule: compile_rule(case, rule, **compiled).factors
 
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from recprism.budget.audit import Audit
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import check_goal, deciding_part, steps_towards, weighs_history
+from recprism.budget.path import Compile, check_goal, deciding_part, steps_towards, weighs_history
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.progress import ProgressCallback
@@ -117,11 +117,14 @@ def ask(
     confidence: Share = 0.95,
     method: Literal["betting", "t"] = "betting",
     certify_on: Part | None = None,
+    through: Compile | None = None,
+    compiled: Mapping[str, Any] | None = None,
     on_step: ProgressCallback | None = None,
 ) -> tuple[CertifiedRule, str | None]:
     """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
 
-    Arguments are those of :func:`recprism.budget.within_budget`.
+    Arguments are those of :func:`recprism.budget.within_budget`; ``compiled`` says in plain values what ``through``
+    makes.
 
     Returns:
         The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.
@@ -133,7 +136,7 @@ def ask(
     run, asked, answer = run_of(scenario), None, None
     if run is not None:
         allowed = shares({metric_name(name, scenario.k): it for name, it in budgets.items()}, "budget", ends=False)
-        asked = _line(run, part, sure, method, [question_of(scenario, goal, allowed)])
+        asked = _line(run, part, sure, method, [question_of(scenario, goal, allowed, compiled=compiled)])
         asked, answer = _audited(run, asked) or (asked, None)
     found = within_budget(
         scenario,
@@ -142,6 +145,7 @@ def ask(
         confidence=sure,
         method=method,
         certify_on=part,
+        through=through,
         certificate=answer,
         on_step=on_step,
     )
