@@ -44,7 +44,7 @@ def test_users_that_the_file_does_not_name_are_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user_id,house\na,1\n", "cluster"),
+        ("user_id,house\na,1\n", "needs the columns user_id and cluster; this one has user_id, house"),
         ("user_id,cluster\nz,1\n", "none of its user ids is a user of the run"),
         ("user_id,cluster\na,1\na,2\n", "user a is in two clusters; give each user one"),
         ("user_id,cluster\na,\n", "a user_id or a cluster is missing"),

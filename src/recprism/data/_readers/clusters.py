@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import MISSING, known_positions
-from recprism.data._readers.tables import read_table
+from recprism.data._ids import MISSING, known_positions, show_names
+from recprism.data._readers.tables import ROW, read_table
 from recprism.errors import InputError
 
 
@@ -47,7 +47,10 @@ def read_clusters(path: str | Path, user_ids: NDArray[np.generic]) -> Clusters:
     Raises:
         InputError: If the table cannot be read, names a user twice with different clusters, or names no known user.
     """
-    table = read_table(path, required=("user_id", "cluster"))
+    table = read_table(path)
+    if not {"user_id", "cluster"} <= set(table.columns):
+        has = show_names(name for name in table.columns if name != ROW)
+        raise InputError(f"{path}: a table of clusters needs the columns user_id and cluster; this one has {has}")
     for name in ("user_id", "cluster"):
         column = table[name].cast(pl.String)
         if column.is_null().any() or column.is_in(MISSING).any():
