@@ -118,7 +118,12 @@ def test_an_audit_of_a_form_agrees_with_its_export(run: Run, recprism: Recprism,
     made = json.loads((tmp_path / "dials" / "export.json").read_text(encoding="utf-8"))["certificate"]
     assert made["trade_off"] == stop["certified_at"]
     assert lines(run) == asked, "the same question"
-    assert "All figures but those of the lists now are of dials" in ok(*words).out
+    ok("diversify", run.path, "--budget", "30%")
+    printed = ok(*words, "--show", "30%")
+    assert "All figures but those of the lists now are of dials" in printed.out
+    (line,) = re.findall(r"recprism (export .*)", printed.err)
+    assert "--form dials" in line
+    ok(*shlex.split(line))
 
 
 def test_unknown_forms_and_an_executor_are_refused(run: Run, recprism: Recprism) -> None:

@@ -173,13 +173,11 @@ def audit(
         print_sentence(NEW_USERS[form])
     if note is not None:
         print_sentence(note)
-    same = clusters is None and not any(name in given(context) for name in QUESTION)
-    export = _exported(run, found, form, show) if form is not None and same else None
-    if export is not None:
-        next_step(export)
-    elif found.certified:
+    if found.certified:
         also = {name: value for name, value in given(context).items() if name in QUESTION}
-        next_step(*_within_budget(run, found, show, also), run.command("frontier", goal=goals[0]))
+        export = None if form is None or also else _exported(run, found, form, show)
+        makes = _within_budget(run, found, show, also) if export is None else [export]
+        next_step(*makes, run.command("frontier", goal=goals[0]))
     else:  # without labels there is neither a budget nor a front
         next_step(run.command("recommend"), run.command("report"))
 

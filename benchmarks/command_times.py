@@ -1,7 +1,7 @@
 """What audit, diversify and report take on a trained run, each as a user runs it: a fresh process, warm kernels.
 
     recprism train --data ml-1m -o runs/ml1m
-    python benchmarks/commands.py runs/ml1m [--json]
+    python benchmarks/command_times.py runs/ml1m [--json]
 
 Each command runs once to compile its kernels, then once on another copy of the run. CPU seconds are of all its threads.
 They grow with the work, whatever else the machine does; seconds by the clock are for two quiet cores.
