@@ -120,7 +120,7 @@ def test_an_audit_of_a_form_agrees_with_its_export(run: Run, recprism: Recprism,
     assert lines(run) == asked, "the same question"
     ok("diversify", run.path, "--budget", "30%")
     printed = ok(*words, "--show", "30%")
-    assert "All figures but those of the lists now are of dials" in printed.out
+    assert "Each step below shows lists by dials" in printed.out
     (line,) = re.findall(r"recprism (export .*)", printed.err)
     assert "--form dials" in line
     ok(*shlex.split(line))

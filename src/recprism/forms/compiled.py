@@ -80,6 +80,12 @@ NEW_USERS: Mapping[str, str] = {
 """Form -> a sentence about users for whom nothing was compiled."""
 
 
+def require_form(form: str) -> None:
+    """Refuse what a rule is not compiled into."""
+    if form not in NEW_USERS:
+        raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
+
+
 def form_options(
     form: str, *, ordered: bool = False, rest: bool = False, concepts: Concepts | None = None
 ) -> dict[str, Any]:
@@ -112,8 +118,7 @@ def compile_rule(
 
     Stability: provisional.
     """
-    if form not in NEW_USERS:
-        raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
+    require_form(form)
     if form != "dials" and (ordered or rest or concepts is not None):
         raise InputError(f"ordered, rest and concepts are for dials, and the form is {form}; omit them")
     base = scenario.factors

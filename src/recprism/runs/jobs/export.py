@@ -8,8 +8,7 @@ from typing import Any
 
 from recprism._log import phase
 from recprism.budget.path import Compile
-from recprism.errors import InputError
-from recprism.forms.compiled import NEW_USERS, compile_rule, form_options
+from recprism.forms.compiled import compile_rule, form_options, require_form
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export
 from recprism.runs.jobs.concepts import find_concepts
@@ -24,8 +23,7 @@ def form_to_compile(form: str | None) -> tuple[dict[str, Any] | None, Compile | 
     """
     if form is None:
         return None, None
-    if form not in NEW_USERS:
-        raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
+    require_form(form)
     compiled = form_options(form)
     return compiled, lambda case, rule: compile_rule(case, rule, **compiled).factors
 
