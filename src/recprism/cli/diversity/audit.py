@@ -167,9 +167,7 @@ def audit(
         print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
         return
     if form is not None:
-        print_sentence(
-            f"Each step below shows lists by {form}, compiled from its rule. The lists now are the model's."
-        )
+        print_sentence(f"Each step below shows lists by {form}, compiled from its rule. The lists now are the model's.")
     print_cost(found, target)
     if form is not None:
         print_sentence(NEW_USERS[form])
