@@ -40,6 +40,8 @@ _FOLDERS_KEPT = 4  # an edit makes a new folder; a return to an earlier version 
 
 
 def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    options = {"_nrt": True, **options}  # otherwise, a kernel would inherit it from the kernel that calls it
+
     def of(function: Callable[..., Any]) -> Any:
         fast: Any = numba.njit(nogil=True, **options)(function)
         if _config.DISABLE_JIT:
@@ -225,6 +227,10 @@ compiled = _compile()
 # For kernels that only other kernels call: without the code that reads Python objects, which takes long to compile for
 # tuples of many arrays.
 compiled_inside = _compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# For kernels that make no arrays: references to arrays are not counted. Each count is an atomic operation, kernels pass
+# tuples of two dozen arrays, and threads that count the same array wait for each other.
+compiled_uncounted = _compile(_nrt=False)
+compiled_inside_uncounted = _compile(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # For parts of inner loops with many array arguments: a call would count references to all of them.
 compiled_in_place = _compile(inline="always")
 # For code without NaN whose sums may be reordered: loops over vectors then use vector registers.

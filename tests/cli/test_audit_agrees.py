@@ -118,7 +118,7 @@ def test_an_audit_of_a_form_agrees_with_its_export(run: Run, recprism: Recprism,
     made = json.loads((tmp_path / "dials" / "export.json").read_text(encoding="utf-8"))["certificate"]
     assert made["trade_off"] == stop["certified_at"]
     assert lines(run) == asked, "the same question"
-    ok("diversify", run.path, "--budget", "30%")
+    ok("diversify", run.path, "--budget", "30%", "--name", "again")
     printed = ok(*words, "--show", "30%")
     assert "Each step below shows lists by dials" in printed.out
     (line,) = re.findall(r"recprism (export .*)", printed.err)

@@ -40,12 +40,13 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
     intents = terms.intents[user]
     goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
     goals = (*goals, terms.filling)
-    depth = n if terms.prices[DISTANCE] > 0 else 0
+    depth, (unit, known) = n if terms.prices[DISTANCE] > 0 else 0, terms.directions
+    columns = np.ascontiguousarray(unit[items[:depth]].T)
     state = (
         np.empty(n, np.bool_),
         np.empty(n),
         np.empty((depth, depth)),
-        np.zeros(depth, np.bool_),
+        (np.zeros(depth, np.bool_), known[items[:depth]], columns),
         counts,
         np.empty(n, np.bool_),
         np.zeros((2, n_subtopics)),

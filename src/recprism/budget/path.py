@@ -326,11 +326,11 @@ def _compiled(
     """Yield the points of a path whose lists are compiled."""
     scenario, goal, metrics, certifies = shared
     for trade_off in steps:
-        model = through(scenario, rule_at(scenario, goal, trade_off))
         if certifies:
-            yield served_by(scenario, model, trade_off, metrics)
+            yield served_point(scenario, goal, trade_off, metrics, through)
         else:
-            yield point_of(scenario, scenario.rank(model)[0], trade_off, metrics)
+            lists = scenario.rank(through(scenario, rule_at(scenario, goal, trade_off)))[0]
+            yield point_of(scenario, lists, trade_off, metrics)
         on_point()
 
 
@@ -351,11 +351,15 @@ def served_base(scenario: Scenario, metrics: tuple[str, ...]) -> PathPoint:
     return served_by(scenario, scenario.base, 0.0, metrics)
 
 
-def served_point(scenario: Scenario, goal: str, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+def served_point(
+    scenario: Scenario, goal: str, trade_off: float, metrics: tuple[str, ...], through: Compile | None = None
+) -> PathPoint:
     """Return a point of a path that is certified: the lists of the rule, as long as the cut of each metric.
 
-    Known lists are not made again.
+    Known lists are not made again. With ``through``, the lists are those of the compiled rule.
     """
+    if through is not None:
+        return served_by(scenario, through(scenario, rule_at(scenario, goal, trade_off)), trade_off, metrics)
     cuts = [int(name.partition("@")[2]) for name in metrics]
     depth = max(cuts)
     if scenario.constraints and any(cut != scenario.k for cut in cuts):

@@ -20,7 +20,6 @@ from recprism.budget.path import (
     require_certifiable,
     rule_at,
     served_base,
-    served_by,
     served_point,
     steps_towards,
     weighs_history,
@@ -109,14 +108,9 @@ def within_budget(
 
     def points() -> Iterator[tuple[Values, Values | None]]:
         for trade_off in steps:
-            possible = None
-            if through is None:
-                point = served_point(judge, goal, trade_off, names)
-                possible = {name: possible_loss(base, point, name) for name in names}
-            else:
-                point = served_by(judge, through(judge, rule_at(judge, goal, trade_off)), trade_off, names)
+            point = served_point(judge, goal, trade_off, names, through)
             step()
-            yield point.values, possible
+            yield point.values, {name: possible_loss(base, point, name) for name in names} if through is None else None
 
     if certificate is None:
         certificate = certify_until_refused(

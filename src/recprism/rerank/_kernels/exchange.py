@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_inside
+from recprism._compile import compiled_inside_uncounted, compiled_uncounted
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -30,7 +30,7 @@ from recprism.rerank._kernels.worth import (
 ROUNDING = 1e-9  # far above rounding errors of a bound, so that a bound never excludes the best exchange
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def best_by_set(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float, best_list: Any
 ) -> tuple[float, int, int]:
@@ -45,7 +45,8 @@ def best_by_set(
     indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
     inside, near, like, barred, more, fewer = state[0], state[1], state[2], state[5], state[6][0], state[6][1]
     k, times, mark = len(chosen), state[4][0], state[4][1]
-    up, down = np.zeros(k + 1), np.zeros(k + 1)  # gain of the first places if they move up or down by one
+    up, down, least = state[8]  # gain of the first places if they move up or down by one; see _fill_least_taken
+    up[0] = down[0] = 0.0
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
@@ -54,7 +55,8 @@ def best_by_set(
     for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)
     weigh(times, goals, more, fewer)
-    cheapest, farthest = _bounds(relevance, chosen, prices, discount, up, near)
+    _fill_least_taken(items, chosen, indptr, indices, more, fewer, least)
+    cheapest, farthest = _bounds(relevance, chosen, prices, discount, up, near, least)
     arriving, leaving = -1, -1
     before = 0  # items of the list that rank above the candidate
     for c in range(len(items)):
@@ -77,7 +79,7 @@ def best_by_set(
             gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
             if prices[DISTANCE] > 0:
                 gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-            if gain <= to_beat:  # the item that leaves can only lower the gain
+            if gain - least[place] <= to_beat:  # the subtopics of the item that leaves lower the gain at least by this
                 continue
             gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
             gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
@@ -88,18 +90,29 @@ def best_by_set(
     return to_beat, arriving, leaving
 
 
-@compiled_inside
-def _bounds(relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, near: Any) -> tuple[float, float]:
-    """Return the smallest loss of accuracy if an item leaves, and the largest similarity of an item to the list."""
+@compiled_inside_uncounted
+def _fill_least_taken(items: Any, chosen: Any, indptr: Any, indices: Any, more: Any, fewer: Any, least: Any) -> None:
+    """Write what each item of the list takes along at least, see ``taken_along``, whichever item arrives."""
+    for place in range(len(chosen)):
+        item, least[place] = items[chosen[place]], 0.0
+        for at in range(indptr[item], indptr[item + 1]):
+            least[place] += min(more[indices[at]], fewer[indices[at]])
+
+
+@compiled_inside_uncounted
+def _bounds(
+    relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, near: Any, least: Any
+) -> tuple[float, float]:
+    """Return the smallest loss if an item leaves, and the largest similarity of an item to the list."""
     k, cheapest, farthest = len(chosen), np.inf, 0.0
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]] * discount[place]
-        cheapest = min(cheapest, own - (up[k] - up[place + 1]))
+        cheapest = min(cheapest, own - (up[k] - up[place + 1]) + least[place])
         farthest = max(farthest, near[chosen[place]])
     return cheapest, farthest
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def best_by_order(
     items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float, best_list: Any
 ) -> tuple[int, int]:
@@ -140,7 +153,7 @@ def best_by_order(
     return arriving, leaving
 
 
-@compiled
+@compiled_uncounted
 def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, own: Any, later: Any) -> None:
     """Compute the value of the current list.
 
@@ -163,11 +176,11 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
         own[place + 1] = own[place] + discount[place] * value + fading[place] * fresh
         further = discount[place + 1] * value + fading[place + 1] * fresh if place + 1 < len(chosen) else 0.0
         later[place + 1] = later[place] + further
-        before[place + 1] = before[place]
+        copy_list(before[place], before[place + 1])
         fade(item, indptr, indices, before[place + 1], left_by(of_item, prices))
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _best_newcomer(
     place: int, lost: float, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int]:
@@ -199,7 +212,7 @@ def _best_newcomer(
     return to_beat, best
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _best_move(
     place: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float
 ) -> tuple[float, int, int]:
@@ -237,7 +250,7 @@ def _best_move(
     return to_beat, moving, target
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, before: Any, differs: Any) -> float:
     """Return the value of the places after one."""
     total = 0.0
@@ -246,7 +259,7 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
     return total
 
 
-@compiled
+@compiled_uncounted
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
     """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each subtopic there."""
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
@@ -259,7 +272,7 @@ def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any,
     return value
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
     """Write to ``out`` the list with one item exchanged, in the order of rank."""
     for place in range(len(chosen)):
@@ -267,7 +280,7 @@ def _exchanged(chosen: Any, leaving: int, arriving: int, out: Any) -> None:
     sort_places(out)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def sort_places(places: Any) -> None:
     """Sort a short list in place; numpy's sort takes seconds to compile."""
     for at in range(1, len(places)):
@@ -278,7 +291,7 @@ def sort_places(places: Any) -> None:
         places[to] = value
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _moved(chosen: Any, place: int, to: int, trial: Any) -> None:
     """Write to ``trial`` the list with the item at ``place`` moved to ``to``."""
     step = 1 if to > place else -1

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled
-from recprism.rerank._kernels.optimal import _stand, _working_memory
+from recprism._compile import compiled, compiled_inside_uncounted
+from recprism.rerank._kernels.optimal import _begin, _stand, _working_memory
 from recprism.rerank._kernels.worth import ACCURACY, DISTANCE, brought, count, taken_along, weigh
 
 
@@ -232,22 +232,21 @@ def margins(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
             receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
     """
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, out = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
-    compared = state[3]
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
     for u in range(first, last):
         n = lengths[u]
-        compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
         k = min(positions.shape[1], n)
         _stand(items[u, :n], positions[u, :k], goals, state)
         _margins_of(items[u, :n], relevance[u], positions[u, :k], goals, state, out[u])
 
 
-@compiled
+@compiled_inside_uncounted
 def _margins_of(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, out: Any) -> None:
     """Measure one user's candidates: by the gain of the best exchange, per relevance at the place of the item."""
     indptr, indices, _, _, _, prices, discount, _, _, _ = goals
-    inside, near, like, _, counts, _, (more, fewer), _ = state
+    inside, near, like, counts, (more, fewer) = state[0], state[1], state[2], state[4], state[6]
     k, times, mark = len(chosen), counts[0], counts[1]
     times[:] = 0
     for place in range(k):

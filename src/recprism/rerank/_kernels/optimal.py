@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_inside, compiled_loosely
+from recprism._compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
 from recprism.rerank._kernels.exchange import best_by_order, best_by_set, sort_places
 from recprism.rerank._kernels.worth import (
     ACCURACY,
@@ -65,16 +65,15 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
             - tie: Gains up to this do not count.
     """
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
-    compared = state[3]
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
         if k in (0, n):
             continue  # nothing to choose
-        compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
         found = _improve(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
@@ -88,16 +87,15 @@ def optimal_in_order(
 ) -> None:
     """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
-    compared = state[3]
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
     greedy = np.empty(positions.shape[1], np.int64)
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
         if k == 0:
             continue
-        compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
         found = _improve_in_order(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
         if prices[SHOWN] == 0:
             _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
@@ -115,44 +113,59 @@ def search_kernel(prices: Any) -> Any:
 def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, prices)
-    compared = state[3]
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
         if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
             continue  # nothing to choose
-        compared[:] = False
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
         _start_greedily(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
         for place in range(k):
             shown[items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
 
 
 @compiled_inside
-def _working_memory(n_candidates: int, k: int, n_subtopics: int, prices: Any) -> Any:
-    """Return the arrays that describe a list: see ``_stand``."""
+def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, prices: Any) -> Any:
+    """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
     counts = np.zeros((2, n_subtopics), np.int64)
     depth = n_candidates if prices[DISTANCE] > 0 else 0
-    near, like, compared = np.empty(n_candidates), np.empty((depth, depth)), np.empty(depth, np.bool_)
+    near, like = np.empty(n_candidates), np.empty((depth, depth))
+    compared = (np.empty(depth, np.bool_), np.empty(depth, np.bool_), np.empty((unit.shape[1], depth)))
     inside, barred = np.empty(n_candidates, np.bool_), np.empty(n_candidates, np.bool_)
     steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
     in_order = (np.ones((k + 1, n_subtopics)), np.zeros(k + 1), np.zeros(k + 1), np.ones(n_subtopics))
-    return inside, near, like, compared, counts, barred, steps, in_order
+    sums = (np.empty(k + 1), np.empty(k + 1), np.empty(k))
+    lists = (np.empty(k, np.int64), np.empty(k, np.int64))  # the best exchange, and the best list of a chain
+    most = np.empty(n_candidates)  # what the subtopics of a candidate brought when it was last looked at
+    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, most
 
 
-@compiled_inside
+@compiled_inside_uncounted
+def _begin(items: Any, goals: Any, state: Any) -> None:
+    """Set the state to a user's candidates, none of them compared; their vectors are columns, see ``_compare``."""
+    unit, known, prices = goals[2], goals[3], goals[5]
+    compared, has_vector, columns = state[3]
+    if prices[DISTANCE] == 0:
+        return
+    for c in range(len(items)):
+        compared[c], has_vector[c] = False, known[items[c]]
+        for f in range(unit.shape[1]):
+            columns[f, c] = unit[items[c], f]
+
+
+@compiled_inside_uncounted
 def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float) -> float:
     """Make exchanges until none helps; return the value of the list without the part for items shown.
 
     ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: nothing
-    more helps it. Under a goal of distances it continues, because sums of similarities depend on the way to a list.
+    more helps it.
     """
-    prices, left = goals[5], state[7][0][0]
+    prices, left, best_list = goals[5], state[7][0][0], state[9][0][: len(chosen)]
     _stand(items, chosen, goals, state)
-    best_list = np.empty(len(chosen), np.int64)
     for _ in range(MOVES):
-        if prices[DISTANCE] == 0 and _is_same(chosen, improved):
+        if _is_same(chosen, improved):
             return -np.inf
         _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, tie, best_list)
         if arriving >= 0:
@@ -163,16 +176,15 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
     return in_order + float(set_worth(items, chosen, goals, state))
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _improve_in_order(
     items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float
 ) -> float:
     """Make exchanges and moves until none helps, by the value of the whole order; see ``_improve``."""
-    prices, left = goals[5], state[7][0][0]
+    left, best_list = state[7][0][0], state[9][0][: len(chosen)]
     _stand(items, chosen, goals, state)
-    best_list = np.empty(len(chosen), np.int64)
     for _ in range(MOVES):
-        if prices[DISTANCE] == 0 and _is_same(chosen, improved):
+        if _is_same(chosen, improved):
             return -np.inf
         arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
         if arriving < 0:
@@ -182,7 +194,7 @@ def _improve_in_order(
     return in_order + float(set_worth(items, chosen, goals, state))
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _is_same(chosen: Any, other: Any) -> bool:
     same = len(chosen) == len(other)
     for place in range(len(chosen)):
@@ -190,14 +202,14 @@ def _is_same(chosen: Any, other: Any) -> bool:
     return same
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> bool:
     """Try a sequence of exchanges, each the best one even if it loses; return whether the list improved.
 
     This finds items that only help together (Kernighan and Lin, 1970). New items stay, and removed ones do not return.
     """
     barred = state[5]
-    best_list, kept = np.empty(len(chosen), np.int64), np.empty(len(chosen), np.int64)
+    best_list, kept = state[9][0][: len(chosen)], state[9][1][: len(chosen)]
     copy_list(chosen, kept)
     total, best = 0.0, tie
     for _ in range(min(CHAIN, len(chosen), len(items) - len(chosen))):
@@ -215,7 +227,7 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
     return best > tie
 
 
-@compiled
+@compiled_uncounted
 def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Set the state to this list."""
     inside, near, barred = state[0], state[1], state[5]
@@ -227,7 +239,7 @@ def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
         _joins(chosen[place], 1, items, goals, state)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, state: Any, best_list: Any) -> None:
     """Make the exchange that leads to ``best_list``; ``arriving`` equals ``leaving`` if an item only moved."""
     shown, prices, inside = goals[4], goals[5], state[0]
@@ -241,7 +253,7 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
     copy_list(best_list, chosen)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank.
 
@@ -249,12 +261,13 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
     best with what they brought when it was last looked at is skipped (Minoux, 1978).
     """
     indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
-    inside, near, times, more, fewer, left = state[0], state[1], state[4][0], state[6][0], state[6][1], state[7][0][0]
+    inside, near, times, left, most = state[0], state[1], state[4][0], state[7][0][0], state[10]
+    more, fewer = state[6]
     times[:] = 0
     left[:] = 1.0
     inside[: len(items)] = False
     near[: len(items)] = 0.0
-    most = np.full(len(items), np.inf)  # what the subtopics brought when a candidate was last looked at
+    most[: len(items)] = np.inf
     shrinks = prices[ALPHA_DCG] == 0 and prices[DISTANCE] == 0
     for place in range(len(chosen)):
         best, pick = -np.inf, -1
@@ -281,26 +294,33 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
         sort_places(chosen)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
     """Add or subtract the similarities of all candidates to an item of the list; each is computed once."""
-    unit, known, prices = goals[2], goals[3], goals[5]
-    near, like, compared = state[1], state[2], state[3]
+    prices, near, like, compared = goals[5], state[1], state[2], state[3][0]
     if prices[DISTANCE] == 0:
         return
     if not compared[position]:
         compared[position] = True
-        for c in range(len(items)):
-            like[position, c] = _similarity(items[c], items[position], unit, known)
-        like[position, position] = 1.0
+        _compare(position, len(items), like[position], state)
     for c in range(len(items)):
         near[c] += sign * like[position, c]
 
 
-@compiled_loosely
-def _similarity(a: int, b: int, unit: Any, known: Any) -> float:
-    """Return the cosine; 1 if either vector is zero, so that the pair has no distance."""
-    total = 0.0
-    for f in range(unit.shape[1]):
-        total += unit[a, f] * unit[b, f]
-    return total if known[a] and known[b] else 1.0
+@compiled_inside_uncounted
+def _compare(position: int, n: int, similarity: Any, state: Any) -> None:
+    """Write the cosines of one candidate and each of n; 1 if a vector is zero, so that the pair has no distance.
+
+    The loop over candidates is the inner one: each sum then has the same order on every processor.
+    """
+    _, has_vector, columns = state[3]
+    similarity[:n] = 0.0
+    for f in range(len(columns)):
+        own = columns[f, position]
+        if own != 0.0:
+            for c in range(n):
+                similarity[c] += own * columns[f, c]
+    for c in range(n):
+        if not (has_vector[c] and has_vector[position]):
+            similarity[c] = 1.0
+    similarity[position] = 1.0

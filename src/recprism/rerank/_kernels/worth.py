@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from recprism._compile import compiled, compiled_inside
+from recprism._compile import compiled_inside_uncounted, compiled_uncounted
 
 # Positions in ``prices``.
 ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def copy_list(source: Any, target: Any) -> None:
     """Copy a list of places. A slice assignment would take numba seconds to compile."""
     for place in range(len(source)):
         target[place] = source[place]
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None:
     for at in range(indptr[item], indptr[item + 1]):
         counts[indices[at]] += sign
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
     """Write the gain of one more and the loss of one fewer item of each subtopic, given the counts of a list."""
     prices, intents, filling = goals[5], goals[8], goals[9]
@@ -37,7 +37,7 @@ def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
             fewer[subtopic] += weight * (filling[n] - filling[max(n - 1, 0)])
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
     """Return the gain from the item's subtopics."""
     total = 0.0
@@ -46,7 +46,7 @@ def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
     return total
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
     """Return the loss from removing ``gone`` after ``item`` was counted as an additional item.
 
@@ -63,7 +63,7 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
     return lost
 
 
-@compiled
+@compiled_uncounted
 def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
     """Return the value of the item's subtopics, given what earlier items left of each."""
     total = 0.0
@@ -72,28 +72,28 @@ def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
     return total
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def fade(item: int, indptr: Any, indices: Any, left: Any, factor: float) -> None:
     """Multiply what is left of the item's subtopics."""
     for at in range(indptr[item], indptr[item + 1]):
         left[indices[at]] *= factor
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def gain_of(relevance: float, prices: Any) -> float:
     """Return what an item gains of each of its subtopics: 1, or its relevance if the goal looks at it."""
     gain: float = 1.0 - prices[BY_RELEVANCE] * (1.0 - relevance)
     return gain
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def left_by(relevance: float, prices: Any) -> float:
     """Return the share of a subtopic that an item leaves to later items; above 0."""
     share: float = 1.0 - prices[REPEATS] * gain_of(relevance, prices)
     return share
 
 
-@compiled
+@compiled_uncounted
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     """Return the value of subtopics and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
@@ -110,7 +110,7 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     return total
 
 
-@compiled
+@compiled_uncounted
 def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any) -> float:
     """Return discounted relevance, plus alpha-DCG or ERR-IA if it has a price.
 
