@@ -43,9 +43,9 @@ def best_by_set(
         The gain and the positions that arrive and leave; -1 and -1 if no exchange gains more than ``to_beat``.
     """
     indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
-    inside, near, like, barred, more, fewer = state[0], state[1], state[2], state[5], state[6][0], state[6][1]
-    k, times, mark = len(chosen), state[4][0], state[4][1]
-    up, down, least = state[8]  # gain of the first places if they move up or down by one; see _fill_least_taken
+    inside, near, times, barred, (more, fewer) = state[0], state[1], state[4][0], state[5], state[6]
+    k, (new, above, most) = len(chosen), state[10]
+    up, down, least, back = state[8]  # gain of the first places if they move up or down by one; see _fill_least_taken
     up[0] = down[0] = 0.0
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
@@ -56,38 +56,68 @@ def best_by_set(
         count(items[chosen[place]], indptr, indices, times, 1)
     weigh(times, goals, more, fewer)
     _fill_least_taken(items, chosen, indptr, indices, more, fewer, least)
-    cheapest, farthest = _bounds(relevance, chosen, prices, discount, up, near, least)
-    arriving, leaving = -1, -1
+    cheapest, dearest, farthest = _bounds(items, relevance, chosen, goals, state)
+    for subtopic in range(len(back)):
+        back[subtopic] = max(fewer[subtopic] - more[subtopic], 0.0)
     before = 0  # items of the list that rank above the candidate
+    first = -1  # the candidate that may gain most
     for c in range(len(items)):
-        if inside[c]:
-            before += 1
+        before += int(inside[c])
+        above[c], most[c] = before, -np.inf
         if inside[c] or barred[c]:
             continue
-        item = items[c]
-        new = brought(item, indptr, indices, more) + prices[SHOWN] * int(shown[item] == 0)
-        value = prices[ACCURACY] * relevance[c]
-        most = new + value * discount[max(before - 1, 0)] - cheapest + prices[DISTANCE] * (farthest - near[c])
-        if most < to_beat - ROUNDING:  # whichever item leaves
+        new[c] = brought(items[c], indptr, indices, more) + prices[SHOWN] * int(shown[items[c]] == 0)
+        at_best = prices[ACCURACY] * relevance[c] * discount[max(before - 1, 0)]
+        most[c] = new[c] + at_best - cheapest + prices[DISTANCE] * (farthest - near[c])
+        if first < 0 or most[c] > most[first]:
+            first = c
+    arriving, leaving = -1, -1
+    if first < 0 or most[first] < to_beat - ROUNDING:
+        return to_beat, arriving, leaving
+    at_first, _ = _best_to_leave(first, items, relevance, chosen, goals, state, to_beat, tie)
+    to_beat = max(to_beat, at_first - ROUNDING)  # this excludes most of the others
+    for c in range(len(items)):
+        if most[c] < to_beat - ROUNDING:  # whichever item leaves
             continue
-        for place in range(k):
-            gone = chosen[place]
-            if barred[gone]:
-                continue
-            at = before - 1 if c > gone else before
-            moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
-            gain = new + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
-            if prices[DISTANCE] > 0:
-                gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-            if gain - least[place] <= to_beat:  # the subtopics of the item that leaves lower the gain at least by this
-                continue
-            gain -= taken_along(items[gone], item, indptr, indices, more, fewer, mark)
-            gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
-            if gain > to_beat + tie:  # of exchanges that differ by rounding errors, the first
-                to_beat, arriving, leaving = gain, c, gone
+        if most[c] + cheapest - dearest + brought(items[c], indptr, indices, back) < to_beat - ROUNDING:
+            continue
+        to_beat, gone = _best_to_leave(c, items, relevance, chosen, goals, state, to_beat, tie)
+        if gone >= 0:
+            arriving, leaving = c, gone
     if arriving >= 0:
         _exchanged(chosen, leaving, arriving, best_list)
     return to_beat, arriving, leaving
+
+
+@compiled_inside_uncounted
+def _best_to_leave(
+    c: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float
+) -> tuple[float, int]:
+    """Find the item that candidate c should replace.
+
+    Returns:
+        The gain and the position of the item; ``to_beat`` and -1 if no gain is above it by more than ``tie``.
+    """
+    indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
+    near, like, mark, barred, (more, fewer) = state[1], state[2], state[4][1], state[5], state[6]
+    (up, down, least, _), (new, above, _) = state[8], state[10]
+    value, leaving = prices[ACCURACY] * relevance[c], -1
+    for place in range(len(chosen)):
+        gone = chosen[place]
+        if barred[gone]:
+            continue
+        at = above[c] - 1 if c > gone else above[c]
+        moving = up[at + 1] - up[place + 1] if c > gone else down[place] - down[at]
+        gain = new[c] + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
+        if prices[DISTANCE] > 0:
+            gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
+        if gain - least[place] <= to_beat:  # the subtopics of the item that leaves lower the gain at least by this
+            continue
+        gain -= taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+        gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
+        if gain > to_beat + tie:  # of exchanges that differ by rounding errors, the first
+            to_beat, leaving = gain, gone
+    return to_beat, leaving
 
 
 @compiled_inside_uncounted
@@ -100,16 +130,22 @@ def _fill_least_taken(items: Any, chosen: Any, indptr: Any, indices: Any, more: 
 
 
 @compiled_inside_uncounted
-def _bounds(
-    relevance: Any, chosen: Any, prices: Any, discount: Any, up: Any, near: Any, least: Any
-) -> tuple[float, float]:
-    """Return the smallest loss if an item leaves, and the largest similarity of an item to the list."""
-    k, cheapest, farthest = len(chosen), np.inf, 0.0
+def _bounds(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> tuple[float, float, float]:
+    """Return two bounds of what is lost if an item leaves, and the largest similarity of an item to the list.
+
+    The first loss is the smallest whichever item arrives. The second is the smallest if the new item has no subtopic of
+    the one that leaves; ``back`` says what each subtopic in common gives back.
+    """
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
+    near, (_, fewer), (up, _, least, _) = state[1], state[6], state[8]
+    k, cheapest, dearest, farthest = len(chosen), np.inf, np.inf, 0.0
     for place in range(k):
-        own = prices[ACCURACY] * relevance[chosen[place]] * discount[place]
-        cheapest = min(cheapest, own - (up[k] - up[place + 1]) + least[place])
-        farthest = max(farthest, near[chosen[place]])
-    return cheapest, farthest
+        gone = chosen[place]
+        accuracy = prices[ACCURACY] * relevance[gone] * discount[place] - (up[k] - up[place + 1])
+        cheapest = min(cheapest, accuracy + least[place])
+        dearest = min(dearest, accuracy + brought(items[gone], indptr, indices, fewer))
+        farthest = max(farthest, near[gone])
+    return cheapest, dearest, farthest
 
 
 @compiled_inside_uncounted

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
-from recprism.rerank._kernels.exchange import best_by_order, best_by_set, sort_places
+from recprism.rerank._kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -136,10 +136,11 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, pric
     inside, barred = np.empty(n_candidates, np.bool_), np.empty(n_candidates, np.bool_)
     steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
     in_order = (np.ones((k + 1, n_subtopics)), np.zeros(k + 1), np.zeros(k + 1), np.ones(n_subtopics))
-    sums = (np.empty(k + 1), np.empty(k + 1), np.empty(k))
+    sums = (np.empty(k + 1), np.empty(k + 1), np.empty(k), np.empty(n_subtopics))  # see ``best_by_set``
     lists = (np.empty(k, np.int64), np.empty(k, np.int64))  # the best exchange, and the best list of a chain
-    most = np.empty(n_candidates)  # what the subtopics of a candidate brought when it was last looked at
-    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, most
+    # What a candidate's subtopics bring, how many listed items rank above it, and the most that it can gain.
+    bounds = (np.empty(n_candidates), np.empty(n_candidates, np.int64), np.empty(n_candidates))
+    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds
 
 
 @compiled_inside_uncounted
@@ -212,8 +213,10 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
     best_list, kept = state[9][0][: len(chosen)], state[9][1][: len(chosen)]
     copy_list(chosen, kept)
     total, best = 0.0, tie
-    for _ in range(min(CHAIN, len(chosen), len(items) - len(chosen))):
-        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, -np.inf, tie, best_list)
+    steps = min(CHAIN, len(chosen), len(items) - len(chosen))
+    for step in range(steps):
+        to_beat = best - total - ROUNDING if step == steps - 1 else -np.inf  # the last one must make up for all losses
+        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, to_beat, tie, best_list)
         if arriving == -1:
             break
         barred[arriving] = barred[leaving] = True
@@ -261,14 +264,14 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
     best with what they brought when it was last looked at is skipped (Minoux, 1978).
     """
     indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
-    inside, near, times, left, most = state[0], state[1], state[4][0], state[7][0][0], state[10]
+    inside, near, times, left, most = state[0], state[1], state[4][0], state[7][0][0], state[10][0]
     more, fewer = state[6]
     times[:] = 0
     left[:] = 1.0
     inside[: len(items)] = False
     near[: len(items)] = 0.0
     most[: len(items)] = np.inf
-    shrinks = prices[ALPHA_DCG] == 0 and prices[DISTANCE] == 0
+    shrinks = prices[ALPHA_DCG] == 0
     for place in range(len(chosen)):
         best, pick = -np.inf, -1
         weigh(times, goals, more, fewer)
