@@ -227,8 +227,8 @@ compiled = _compile()
 # For kernels that only other kernels call: without the code that reads Python objects, which takes long to compile for
 # tuples of many arrays.
 compiled_inside = _compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-# For kernels that make no arrays: references to arrays are not counted. Each count is an atomic operation, kernels pass
-# tuples of two dozen arrays, and threads that count the same array wait for each other.
+# For kernels that make and return no arrays: references to arrays are not counted. Each count is an atomic operation,
+# kernels pass tuples of two dozen arrays, and threads that count the same array wait for each other.
 compiled_uncounted = _compile(_nrt=False)
 compiled_inside_uncounted = _compile(_nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # For parts of inner loops with many array arguments: a call would count references to all of them.

@@ -233,6 +233,20 @@ def test_catalogue_coverage_never_lowers_the_objective(make_world: Any, trade_of
     assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
 
 
+@pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad_subtopics", "catalogue_coverage"])
+def test_a_goal_of_very_large_weight_gets_as_far_as_one_of_large_weight(make_world: Any, goal: str) -> None:
+    """Rounding errors grow with the weight, and bounds of the search must not exclude what helps."""
+    for seed in range(5):
+        world, k = make_world(seed, n_users=12, n_candidates=30, n_items=60), 4
+        found = []
+        for weight in (1e4, 1e9):
+            picks = Optimal(trade_off=0.5, goals={goal: weight})(
+                world.candidates, world.scores, k, features=world.features
+            )
+            found.append(objective(world, picks, goal, 1.0).mean())
+        assert found[1] >= found[0] - 1e-9
+
+
 def test_the_user_who_loses_least_shows_a_new_item() -> None:
     """Item 2 costs the first user much relevance and the second nearly none."""
     candidates, scores = [[0, 1, 2], [0, 1, 2]], [[1.0, 0.99, 0.0], [1.0, 0.5, 0.49]]

@@ -27,7 +27,9 @@ from recprism.rerank._kernels.worth import (
     weigh,
 )
 
-ROUNDING = 1e-9  # far above rounding errors of a bound, so that a bound never excludes the best exchange
+# Far above rounding errors, relative to the values that are compared: a bound never excludes the best exchange, and an
+# exchange whose gain minus this is to be beaten is found again.
+ROUNDING = 1e-9
 
 
 @compiled_inside_uncounted
@@ -42,25 +44,82 @@ def best_by_set(
     Returns:
         The gain and the positions that arrive and leave; -1 and -1 if no exchange gains more than ``to_beat``.
     """
-    indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
-    inside, near, times, barred, (more, fewer) = state[0], state[1], state[4][0], state[5], state[6]
-    k, (new, above, most) = len(chosen), state[10]
-    up, down, least, back = state[8]  # gain of the first places if they move up or down by one; see _fill_least_taken
+    indptr, indices, most, back = goals[0], goals[1], state[10][2], state[8][3]
+    _weigh_exchanges(items, relevance, chosen, goals, state)
+    cheapest, cheapest_apart, farthest = _bounds(items, relevance, chosen, goals, state)
+    first = _bound_candidates(items, relevance, goals, state, cheapest, farthest)
+    arriving, leaving = -1, -1
+    if first < 0:
+        return to_beat, arriving, leaving
+    margin = ROUNDING * max(1.0, abs(most[first]) + abs(cheapest) + abs(cheapest_apart))
+    if most[first] < to_beat - margin:
+        return to_beat, arriving, leaving
+    at_first, _ = _best_to_leave(first, items, relevance, chosen, goals, state, to_beat, tie)
+    to_beat = max(to_beat, at_first - margin)  # this excludes most of the others; the first of equal ones still wins
+    for c in range(len(items)):
+        if most[c] < to_beat - margin:  # whichever item leaves
+            continue
+        if most[c] + cheapest - cheapest_apart + brought(items[c], indptr, indices, back) < to_beat - margin:
+            continue
+        to_beat, gone = _best_to_leave(c, items, relevance, chosen, goals, state, to_beat, tie)
+        if gone >= 0:
+            arriving, leaving = c, gone
+    if arriving >= 0:
+        _exchanged(chosen, leaving, arriving, best_list)
+    return to_beat, arriving, leaving
+
+
+@compiled_inside_uncounted
+def _weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
+    """Write what an exchange changes, whichever item arrives.
+
+    That is the gain of the first places if they move up or down by one, what leaves at least with the subtopics of each
+    item (see ``taken_along``), and what comes back of it at most with each subtopic of the new item.
+    """
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
+    times, (more, fewer), (up, down, least, back) = state[4][0], state[6], state[8]
+    k = len(chosen)
     up[0] = down[0] = 0.0
+    times[:] = 0
     for place in range(k):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
         down[place + 1] = down[place] + (own * (discount[place + 1] - discount[place]) if place < k - 1 else 0.0)
-    times[:] = 0
-    for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)
     weigh(times, goals, more, fewer)
-    _fill_least_taken(items, chosen, indptr, indices, more, fewer, least)
-    cheapest, dearest, farthest = _bounds(items, relevance, chosen, goals, state)
+    for place in range(k):
+        item, least[place] = items[chosen[place]], 0.0
+        for at in range(indptr[item], indptr[item + 1]):
+            least[place] += min(more[indices[at]], fewer[indices[at]])
     for subtopic in range(len(back)):
         back[subtopic] = max(fewer[subtopic] - more[subtopic], 0.0)
-    before = 0  # items of the list that rank above the candidate
-    first = -1  # the candidate that may gain most
+
+
+@compiled_inside_uncounted
+def _bounds(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> tuple[float, float, float]:
+    """Return two bounds of what is lost if an item leaves, and the largest similarity of an item to the list.
+
+    The first is the smallest loss, whichever item arrives. The second is the smallest loss if the new item has no
+    subtopic of the one that leaves.
+    """
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
+    near, (_, fewer), (up, _, least, _) = state[1], state[6], state[8]
+    k, cheapest, cheapest_apart, farthest = len(chosen), np.inf, np.inf, 0.0
+    for place in range(k):
+        gone = chosen[place]
+        accuracy = prices[ACCURACY] * relevance[gone] * discount[place] - (up[k] - up[place + 1])
+        cheapest = min(cheapest, accuracy + least[place])
+        cheapest_apart = min(cheapest_apart, accuracy + brought(items[gone], indptr, indices, fewer))
+        farthest = max(farthest, near[gone])
+    return cheapest, cheapest_apart, farthest
+
+
+@compiled_inside_uncounted
+def _bound_candidates(items: Any, relevance: Any, goals: Any, state: Any, cheapest: float, farthest: float) -> int:
+    """Write the most that each candidate can gain, whichever item leaves; return the one with the largest, or -1."""
+    indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
+    inside, near, barred, more, (new, above, most) = state[0], state[1], state[5], state[6][0], state[10]
+    before, first = 0, -1
     for c in range(len(items)):
         before += int(inside[c])
         above[c], most[c] = before, -np.inf
@@ -71,22 +130,7 @@ def best_by_set(
         most[c] = new[c] + at_best - cheapest + prices[DISTANCE] * (farthest - near[c])
         if first < 0 or most[c] > most[first]:
             first = c
-    arriving, leaving = -1, -1
-    if first < 0 or most[first] < to_beat - ROUNDING:
-        return to_beat, arriving, leaving
-    at_first, _ = _best_to_leave(first, items, relevance, chosen, goals, state, to_beat, tie)
-    to_beat = max(to_beat, at_first - ROUNDING)  # this excludes most of the others
-    for c in range(len(items)):
-        if most[c] < to_beat - ROUNDING:  # whichever item leaves
-            continue
-        if most[c] + cheapest - dearest + brought(items[c], indptr, indices, back) < to_beat - ROUNDING:
-            continue
-        to_beat, gone = _best_to_leave(c, items, relevance, chosen, goals, state, to_beat, tie)
-        if gone >= 0:
-            arriving, leaving = c, gone
-    if arriving >= 0:
-        _exchanged(chosen, leaving, arriving, best_list)
-    return to_beat, arriving, leaving
+    return first
 
 
 @compiled_inside_uncounted
@@ -118,34 +162,6 @@ def _best_to_leave(
         if gain > to_beat + tie:  # of exchanges that differ by rounding errors, the first
             to_beat, leaving = gain, gone
     return to_beat, leaving
-
-
-@compiled_inside_uncounted
-def _fill_least_taken(items: Any, chosen: Any, indptr: Any, indices: Any, more: Any, fewer: Any, least: Any) -> None:
-    """Write what each item of the list takes along at least, see ``taken_along``, whichever item arrives."""
-    for place in range(len(chosen)):
-        item, least[place] = items[chosen[place]], 0.0
-        for at in range(indptr[item], indptr[item + 1]):
-            least[place] += min(more[indices[at]], fewer[indices[at]])
-
-
-@compiled_inside_uncounted
-def _bounds(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> tuple[float, float, float]:
-    """Return two bounds of what is lost if an item leaves, and the largest similarity of an item to the list.
-
-    The first loss is the smallest whichever item arrives. The second is the smallest if the new item has no subtopic of
-    the one that leaves; ``back`` says what each subtopic in common gives back.
-    """
-    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
-    near, (_, fewer), (up, _, least, _) = state[1], state[6], state[8]
-    k, cheapest, dearest, farthest = len(chosen), np.inf, np.inf, 0.0
-    for place in range(k):
-        gone = chosen[place]
-        accuracy = prices[ACCURACY] * relevance[gone] * discount[place] - (up[k] - up[place + 1])
-        cheapest = min(cheapest, accuracy + least[place])
-        dearest = min(dearest, accuracy + brought(items[gone], indptr, indices, fewer))
-        farthest = max(farthest, near[gone])
-    return cheapest, dearest, farthest
 
 
 @compiled_inside_uncounted

@@ -150,8 +150,9 @@ def _begin(items: Any, goals: Any, state: Any) -> None:
     compared, has_vector, columns = state[3]
     if prices[DISTANCE] == 0:
         return
+    compared[:] = False
     for c in range(len(items)):
-        compared[c], has_vector[c] = False, known[items[c]]
+        has_vector[c] = known[items[c]]
         for f in range(unit.shape[1]):
             columns[f, c] = unit[items[c], f]
 
@@ -160,8 +161,8 @@ def _begin(items: Any, goals: Any, state: Any) -> None:
 def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float) -> float:
     """Make exchanges until none helps; return the value of the list without the part for items shown.
 
-    ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: nothing
-    more helps it.
+    ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: its value is
+    known.
     """
     prices, left, best_list = goals[5], state[7][0][0], state[9][0][: len(chosen)]
     _stand(items, chosen, goals, state)
@@ -215,7 +216,9 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
     total, best = 0.0, tie
     steps = min(CHAIN, len(chosen), len(items) - len(chosen))
     for step in range(steps):
-        to_beat = best - total - ROUNDING if step == steps - 1 else -np.inf  # the last one must make up for all losses
+        to_beat = -np.inf
+        if step == steps - 1:  # the last one must make up for all losses
+            to_beat = best - total - ROUNDING * max(1.0, abs(total))
         gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, to_beat, tie, best_list)
         if arriving == -1:
             break
@@ -264,8 +267,8 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
     best with what they brought when it was last looked at is skipped (Minoux, 1978).
     """
     indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
-    inside, near, times, left, most = state[0], state[1], state[4][0], state[7][0][0], state[10][0]
-    more, fewer = state[6]
+    inside, near, times, left, (more, fewer) = state[0], state[1], state[4][0], state[7][0][0], state[6]
+    most = state[10][0]  # what the subtopics brought when a candidate was last looked at
     times[:] = 0
     left[:] = 1.0
     inside[: len(items)] = False
