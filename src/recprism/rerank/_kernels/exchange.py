@@ -73,8 +73,8 @@ def best_by_set(
 def _weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Write what an exchange changes, whichever item arrives.
 
-    That is the gain of the first places if they move up or down by one, what leaves at least with the subtopics of each
-    item (see ``taken_along``), and what comes back of it at most with each subtopic of the new item.
+    That is the gain of the first places if they move up or down by one, and what leaves at least with the subtopics of
+    each item (see ``taken_along``). The last is what comes back of it at most with each subtopic of the new item.
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     times, (more, fewer), (up, down, least, back) = state[4][0], state[6], state[8]
