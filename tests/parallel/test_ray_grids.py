@@ -86,7 +86,7 @@ def test_a_piece_whose_worker_always_dies_ends_in_an_error(tmp_path: Path) -> No
             (deaths / str(os.getpid())).touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(RecprismError, match=r"3 restarts did not help \(WorkerCrashedError\)"):
+    with pytest.raises(RecprismError, match=r"3 restarts did not help \(ActorUnavailableError\)"):
         list(RayExecutor().map(deadly, tmp_path, [0]))
     assert len(list(tmp_path.iterdir())) == 4
 
@@ -98,7 +98,8 @@ def test_if_one_piece_fails_the_others_are_cancelled() -> None:
         while True:
             time.sleep(1)
 
-    with RayExecutor() as executor, pytest.raises(InputError, match="the first piece is wrong"):
-        list(executor.map(first_fails, None, [0, 1, 2]))
+    for _ in range(4):  # the moment of a cancellation differs from time to time
+        with RayExecutor() as executor, pytest.raises(InputError, match="the first piece is wrong"):
+            list(executor.map(first_fails, None, [0, 1, 2]))
     probe = ray.remote(num_cpus=1)(lambda: None).remote()
     assert ray.wait([probe], timeout=60)[0], "the only processor is free again"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from recprism.cmb._executor import WorkerPool
-from recprism.parallel._ray_session import RETRIES, connect, cpu_count, load_ray, packed, plain_errors, unpacked
+from recprism.parallel._ray_processes import RayProcesses
+from recprism.parallel._ray_session import connect, cpu_count, load_ray, packed
 from recprism.parallel._ray_workers import RayWorkerPool
 
 Shared = TypeVar("Shared")
@@ -36,6 +37,7 @@ class RayExecutor:
         self._ray = load_ray()
         self._depth = 0
         self._connected_here = False
+        self._processes = RayProcesses(self._ray)
 
     def __enter__(self) -> Self:
         if not self._depth:
@@ -45,7 +47,10 @@ class RayExecutor:
 
     def __exit__(self, *error: object) -> None:
         self._depth -= 1
-        if not self._depth and self._connected_here:
+        if self._depth:
+            return
+        self._processes.close()
+        if self._connected_here:
             self._ray.shutdown()
 
     def map(
@@ -59,23 +64,14 @@ class RayExecutor:
     ) -> Iterator[Result]:
         """Call ``task(shared, piece)`` for each piece, all at the same time; see :meth:`Executor.map`.
 
-        A piece whose worker dies is repeated. If a piece fails, or the caller stops iterating, the others are
-        cancelled.
+        A piece whose process dies is repeated. If a piece fails, the others end at once; if the caller stops iterating,
+        at the latest when the outermost ``with`` block ends.
         """
         with nullcontext() if self._depth else self:
-            remote = self._ray.remote(num_cpus=1, max_retries=RETRIES)(_run)
             stored = self._ray.put(packed((task, shared)))
-            waiting = [remote.remote(stored, packed(piece)) for piece in pieces]
-            try:
-                while waiting:
-                    with plain_errors(self._ray):
-                        found: Result = self._ray.get(waiting[0])
-                    del waiting[0]
-                    on_done()
-                    yield found
-            finally:  # also after an error or an interrupt
-                if self._ray.is_initialized():
-                    self._cancel(waiting)
+            for found in self._processes.results(stored, [packed(piece) for piece in pieces]):
+                on_done()
+                yield found
 
     def default_shards(self) -> int:
         """One per CPU of the cluster."""
@@ -86,19 +82,5 @@ class RayExecutor:
         self, make: Callable[[Sequence[Piece]], Worker], shards: Sequence[Piece]
     ) -> WorkerPool[Worker, State]:
         """Start one worker process per shard; call it inside a ``with`` block of this executor."""
+        self._processes.close()
         return RayWorkerPool(self._ray, make, shards)
-
-    def _cancel(self, left: list[Any]) -> None:
-        """Repeatedly, because Ray loses a request that meets a piece just as it begins."""
-        for _ in range(RETRIES):
-            if not left:
-                return
-            for result in left:
-                self._ray.cancel(result)
-            _, left = self._ray.wait(left, num_returns=len(left), timeout=1)
-
-
-def _run(stored: bytes, piece: bytes) -> Any:
-    """In a worker. Bytes become arrays that can be written to; those that Ray unpacks cannot."""
-    task, shared = unpacked(stored)
-    return task(shared, unpacked(piece))
