@@ -36,7 +36,7 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
     """``ordered_worth + set_worth``, with the state that the search keeps."""
     terms, n = objective.terms, len(items)
     indptr, indices, n_subtopics = terms.subtopics
-    shown, counts = np.zeros(len(indptr), np.int64), np.zeros((2, n_subtopics), np.int64)
+    shown, counts = np.zeros(len(indptr), np.int64), tuple(np.zeros((2, n_subtopics), np.int64))
     intents = terms.intents[user]
     goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
     goals = (*goals, terms.filling)
@@ -49,7 +49,7 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
         (np.zeros(depth, np.bool_), known[items[:depth]], columns),
         counts,
         np.empty(n, np.bool_),
-        np.zeros((2, n_subtopics)),
+        tuple(np.zeros((2, n_subtopics))),
         (np.ones((1, n_subtopics)), np.zeros(1), np.zeros(1), np.ones(n_subtopics)),
     )
     _stand(items, chosen, goals, state)

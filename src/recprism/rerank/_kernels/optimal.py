@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from recprism._compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
+from recprism.rerank._kernels.arrays import flags, floats, integers, table
 from recprism.rerank._kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
 from recprism.rerank._kernels.worth import (
     ACCURACY,
@@ -66,7 +67,7 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
     """
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
-    greedy = np.empty(positions.shape[1], np.int64)
+    greedy = integers(positions.shape[1])
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
@@ -88,7 +89,7 @@ def optimal_in_order(
     """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
     state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
-    greedy = np.empty(positions.shape[1], np.int64)
+    greedy = integers(positions.shape[1])
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
@@ -129,17 +130,17 @@ def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: An
 @compiled_inside
 def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, prices: Any) -> Any:
     """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
-    counts = np.zeros((2, n_subtopics), np.int64)
+    counts = (integers(n_subtopics), integers(n_subtopics))
     depth = n_candidates if prices[DISTANCE] > 0 else 0
-    near, like = np.empty(n_candidates), np.empty((depth, depth))
-    compared = (np.empty(depth, np.bool_), np.empty(depth, np.bool_), np.empty((unit.shape[1], depth)))
-    inside, barred = np.empty(n_candidates, np.bool_), np.empty(n_candidates, np.bool_)
-    steps = np.zeros((2, n_subtopics))  # gain of one more item of a subtopic, loss of one fewer
-    in_order = (np.ones((k + 1, n_subtopics)), np.zeros(k + 1), np.zeros(k + 1), np.ones(n_subtopics))
-    sums = (np.empty(k + 1), np.empty(k + 1), np.empty(k), np.empty(n_subtopics))  # see ``best_by_set``
-    lists = (np.empty(k, np.int64), np.empty(k, np.int64))  # the best exchange, and the best list of a chain
+    near, like = floats(n_candidates, 0.0), table(depth, depth, 0.0)
+    compared = (flags(depth), flags(depth), table(unit.shape[1], depth, 0.0))
+    inside, barred = flags(n_candidates), flags(n_candidates)
+    steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))  # gain of one more item of a subtopic, loss of one fewer
+    in_order = (table(k + 1, n_subtopics, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_subtopics, 1.0))
+    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_subtopics, 0.0))  # see ``best_by_set``
+    lists = (integers(k), integers(k))  # the best exchange, and the best list of a chain
     # What a candidate's subtopics bring, how many listed items rank above it, and the most that it can gain.
-    bounds = (np.empty(n_candidates), np.empty(n_candidates, np.int64), np.empty(n_candidates))
+    bounds = (floats(n_candidates, 0.0), integers(n_candidates), floats(n_candidates, 0.0))
     return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled
+from recprism._compile import compiled, compiled_inside
+from recprism.rerank._kernels.arrays import flags, floats, integers, table
 
 
 @compiled
@@ -23,18 +24,21 @@ def cheapest_match(cost: Any, match: Any) -> None:
     if cost.shape[0] <= cost.shape[1]:
         _match_rows(cost, match)
         return
-    rows = np.empty(cost.shape[1], np.int64)
-    _match_rows(cost.T.copy(), rows)
+    rows, turned = integers(cost.shape[1]), table(cost.shape[1], cost.shape[0], 0.0)
+    for row in range(cost.shape[0]):
+        for column in range(cost.shape[1]):
+            turned[column, row] = cost[row, column]
+    _match_rows(turned, rows)
     for column in range(len(rows)):
         match[rows[column]] = column
 
 
-@compiled
+@compiled_inside
 def _match_rows(cost: Any, match: Any) -> None:
     """Match every row; there are at least as many columns as rows."""
     n, m = cost.shape
-    of_row, of_column = np.zeros(n + 1), np.zeros(m + 1)  # potentials; entry 0 is a row or column outside the table
-    owner, way = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
+    of_row, of_column = floats(n + 1, 0.0), floats(m + 1, 0.0)  # potentials; entry 0 is a row or column outside the table
+    owner, way = integers(m + 1), integers(m + 1)
     for row in range(1, n + 1):
         owner[0] = row
         at = _free_column(cost, owner, way, of_row, of_column)
@@ -46,7 +50,7 @@ def _match_rows(cost: Any, match: Any) -> None:
             match[owner[column] - 1] = column - 1
 
 
-@compiled
+@compiled_inside
 def _free_column(cost: Any, owner: Any, way: Any, of_row: Any, of_column: Any) -> int:
     """Find the cheapest way from the new row to a column without an owner, and update the potentials.
 
@@ -54,7 +58,7 @@ def _free_column(cost: Any, owner: Any, way: Any, of_row: Any, of_column: Any) -
         The column; 0 if the costs are no numbers, so that no way is the cheapest.
     """
     m = cost.shape[1]
-    shortest, visited = np.full(m + 1, np.inf), np.zeros(m + 1, np.bool_)
+    shortest, visited = floats(m + 1, np.inf), flags(m + 1)
     at = 0
     while owner[at]:
         visited[at] = True

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_inside
+from recprism._compile import compiled, compiled_inside, compiled_inside_uncounted
+from recprism.rerank._kernels.arrays import flags, floats, integers, table
 from recprism.rerank._kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -86,19 +87,19 @@ def compare_lists(
         differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
             runner-up, empty; filled with 0.
     """
-    own, other = np.zeros(6), np.zeros(6)
+    own, other = floats(6, 0.0), floats(6, 0.0)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        state = (np.zeros(n_subtopics, np.int64), np.ones(n_subtopics), np.empty(m, np.int64))
+        state = (integers(n_subtopics), floats(n_subtopics, 1.0), integers(m))
         pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
         like = _likeness(pool, listed, goals)
         _list_parts(listed, pool, given, goals, state, own)
         own[APART] = _apart(listed, -1, -1, like, goals)
-        inside = np.zeros(n, np.bool_)
+        inside = flags(n)
         for place in range(m):
             inside[listed[place]] = True
-        worth = np.full((m, n), -np.inf)
+        worth = table(m, n, -np.inf)
         if in_order and prices[ALPHA_DCG] == 0:
             _gains_of_exchanges(
                 listed, inside, base[u, :m], pool, given, goals, n_subtopics, like, group, allowed, tied, worth
@@ -123,14 +124,14 @@ def compare_lists(
                 _subtract(own, other, differences[u, 0, place])
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _subtract(own: Any, other: Any, out: Any) -> None:
     """Write ``own - other``; expressions of whole arrays take long to compile."""
     for part in range(len(own)):
         out[part] = own[part] - other[part]
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _runner_up(place: int, chosen: Any, group: Any, allowed: Any, worth: Any, tied: float) -> int:
     """Return the candidate whose list is worth most if it takes this place, of equal ones the most relevant, or -1."""
     best = -np.inf
@@ -149,7 +150,7 @@ def _worth_of_exchanges(
     chosen: Any, inside: Any, items: Any, relevance: Any, by_rank: bool, goals: Any, state: Any, like: Any, worth: Any
 ) -> None:
     """Write the value of the list with each candidate in each place, (m, n); -inf stays for its own items."""
-    other = np.empty(6)
+    other = floats(6, 0.0)
     for place in range(len(chosen)):
         for c in range(len(items)):
             if not inside[c]:
@@ -181,9 +182,9 @@ def _gains_of_exchanges(
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     m = len(chosen)
-    times, mark = np.zeros(n_subtopics, np.int64), np.zeros(n_subtopics, np.int64)
-    more, fewer = np.zeros(n_subtopics), np.zeros(n_subtopics)
-    up, down, near = np.zeros(m + 1), np.zeros(m + 1), np.zeros(len(items))
+    times, mark = integers(n_subtopics), integers(n_subtopics)
+    more, fewer = floats(n_subtopics, 0.0), floats(n_subtopics, 0.0)
+    up, down, near = floats(m + 1, 0.0), floats(m + 1, 0.0), floats(len(items), 0.0)
     for place in range(m):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
@@ -193,7 +194,7 @@ def _gains_of_exchanges(
             for c in range(len(items)):
                 near[c] += like[place, c]
     weigh(times, goals, more, fewer)
-    best, needed = np.full(m, -np.inf), np.zeros(len(items), np.bool_)
+    best, needed = floats(m, -np.inf), flags(len(items))
     for place in range(len(base)):
         needed[base[place]] = True
     before = 0  # items of the list that rank above the candidate
@@ -220,21 +221,21 @@ def _gains_of_exchanges(
 @compiled_inside
 def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, replaced: Any) -> None:
     """Match the newcomers with the items that left the base list; all pairs together keep the largest value."""
-    left, in_base = np.empty(len(base), np.int64), np.zeros(len(inside), np.bool_)
+    left, in_base = integers(len(base)), flags(len(inside))
     n_left = n_new = 0
     for at in range(len(base)):
         in_base[base[at]] = True
         if not inside[base[at]]:
             left[n_left] = base[at]
             n_left += 1
-    new = np.empty(len(chosen), np.int64)
+    new = integers(len(chosen))
     for place in range(len(chosen)):
         if not in_base[chosen[place]]:
             new[n_new] = place
             n_new += 1
     if n_left == 0 or n_new == 0:
         return
-    cost, match = np.empty((n_new, n_left)), np.empty(n_new, np.int64)
+    cost, match = table(n_new, n_left, 0.0), integers(n_new)
     for a in range(n_new):
         for b in range(n_left):
             cost[a, b] = order * (a - b) ** 2 - worth[new[a], left[b]]
@@ -244,7 +245,7 @@ def _replaced(chosen: Any, inside: Any, base: Any, worth: Any, order: float, rep
             replaced[new[a]] = left[match[a]]
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _exchange(
     place: int,
     arriving: int,
@@ -278,7 +279,7 @@ def _exchange(
     out[APART] = _apart(chosen, place, arriving, like, goals)
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
     """Write the parts of a list without distances; -1 leaves a place empty."""
     indptr, indices, prices, discount, fading, intents, filling = (
@@ -318,8 +319,8 @@ def _likeness(items: Any, chosen: Any, goals: Any) -> Any:
     """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
     unit, known, prices = goals[2], goals[3], goals[5]
     if prices[DISTANCE] == 0:
-        return np.empty((0, 0))
-    like = np.ones((len(chosen), len(items)))
+        return table(0, 0, 1.0)
+    like = table(len(chosen), len(items), 1.0)
     for place in range(len(chosen)):
         a = items[chosen[place]]
         for c in range(len(items)):
@@ -331,7 +332,7 @@ def _likeness(items: Any, chosen: Any, goals: Any) -> Any:
     return like
 
 
-@compiled_inside
+@compiled_inside_uncounted
 def _apart(chosen: Any, place: int, arriving: int, like: Any, goals: Any) -> float:
     """Return the value of the distances of all pairs, without the item at ``place`` and with ``arriving`` or -1."""
     if goals[5][DISTANCE] == 0:
