@@ -135,7 +135,8 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, pric
     near, like = floats(n_candidates, 0.0), table(depth, depth, 0.0)
     compared = (flags(depth), flags(depth), table(unit.shape[1], depth, 0.0))
     inside, barred = flags(n_candidates), flags(n_candidates)
-    steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))  # gain of one more item of a subtopic, loss of one fewer
+    # Gain of one more item of a subtopic, and loss of one fewer.
+    steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))
     in_order = (table(k + 1, n_subtopics, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_subtopics, 1.0))
     sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_subtopics, 0.0))  # see ``best_by_set``
     lists = (integers(k), integers(k))  # the best exchange, and the best list of a chain

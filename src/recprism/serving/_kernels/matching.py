@@ -37,7 +37,8 @@ def cheapest_match(cost: Any, match: Any) -> None:
 def _match_rows(cost: Any, match: Any) -> None:
     """Match every row; there are at least as many columns as rows."""
     n, m = cost.shape
-    of_row, of_column = floats(n + 1, 0.0), floats(m + 1, 0.0)  # potentials; entry 0 is a row or column outside the table
+    # Potentials; entry 0 is a row or column outside the table.
+    of_row, of_column = floats(n + 1, 0.0), floats(m + 1, 0.0)
     owner, way = integers(m + 1), integers(m + 1)
     for row in range(1, n + 1):
         owner[0] = row
