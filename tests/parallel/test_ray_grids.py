@@ -103,3 +103,23 @@ def test_if_one_piece_fails_the_others_are_cancelled() -> None:
             list(executor.map(first_fails, None, [0, 1, 2]))
     probe = ray.remote(num_cpus=1)(lambda: None).remote()
     assert ray.wait([probe], timeout=60)[0], "the only processor is free again"
+
+
+def test_processes_serve_the_next_pieces_and_end_with_the_block() -> None:
+    def process(_shared: None, piece: int) -> tuple[int, int]:
+        return piece, os.getpid()
+
+    with RayExecutor() as executor:
+        abandoned = executor.map(process, None, range(5))
+        first = next(abandoned)
+        abandoned.close()
+        second = list(executor.map(process, None, range(3)))
+        suspended = executor.map(process, None, range(5))
+        third = next(suspended)
+    assert [piece for piece, _ in (first, *second, third)] == [0, 0, 1, 2, 0]
+    assert len({pid for _, pid in (first, *second, third)}) == 1, "there is one processor, and one process for it"
+    probe = ray.remote(num_cpus=1)(lambda: None).remote()
+    assert ray.wait([probe], timeout=60)[0], "the only processor is free again"
+    suspended.close()
+    assert list(executor.map(process, None, [])) == []
+    assert [piece for piece, _ in executor.map(process, None, range(2))] == [0, 1]

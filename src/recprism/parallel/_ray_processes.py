@@ -7,11 +7,14 @@ process that asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
 from recprism.parallel._ray_session import RETRIES, cpu_count, plain_errors, unpacked
+
+PATIENCE = 10.0
+"""Seconds without any result after which processes that have no piece give their CPUs back."""
 
 
 class RayProcess:
@@ -31,22 +34,26 @@ class RayProcesses:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
+        self._all: list[Any] = []
         self._idle: list[Any] = []
 
-    def results(self, stored: Any, pieces: Sequence[bytes]) -> Iterator[Any]:
+    def results(self, stored: Any, pieces: Iterator[bytes], n_pieces: int) -> Iterator[Any]:
         """The result of each piece, in their order; a piece whose process dies is repeated.
 
         If a piece fails, or the caller is interrupted, the processes of the other pieces end. If the caller stops
         iterating, no more pieces begin; those that run go on, because starting new processes usually takes longer.
         """
-        busy = self._start(len(pieces))
-        waiting, done = iter(enumerate(pieces)), {}
+        busy = self._start(n_pieces)
+        waiting, done = enumerate(pieces), {}
         try:
-            for number in range(len(pieces)):
+            for number in range(n_pieces):
                 while number not in done:
-                    (ready, *_), _ = self._ray.wait(list(busy))
-                    process, piece = busy.pop(ready)
-                    done[piece] = ready
+                    ready, _ = self._ray.wait(list(busy), timeout=PATIENCE)
+                    if not ready:
+                        self._end(self._idle)  # a process that restarts may wait for their CPUs
+                        continue
+                    process, piece = busy.pop(ready[0])
+                    done[piece] = ready[0]
                     following = next(waiting, None)
                     if following is None:
                         self._idle.append(process)
@@ -55,8 +62,9 @@ class RayProcesses:
                 with plain_errors(self._ray):
                     found = self._ray.get(done.pop(number))
                 yield found
+            self._keep(busy)
         except GeneratorExit:
-            self._idle += [process for process, _ in busy.values()]
+            self._keep(busy)
             raise
         except BaseException:
             self._end([process for process, _ in busy.values()])
@@ -64,16 +72,22 @@ class RayProcesses:
 
     def close(self) -> None:
         """End all processes, and give their CPUs back."""
-        self._end(self._idle)
-        self._idle = []
+        self._end(self._all)
 
     def _start(self, n_pieces: int) -> dict[Any, tuple[Any, int]]:
         """Processes by the answer that says that they are there; they have negative numbers instead of a piece's."""
         remote = self._ray.remote(num_cpus=1, max_restarts=-1, max_task_retries=RETRIES)(RayProcess)
-        new = min(n_pieces, cpu_count(self._ray)) - len(self._idle)
-        processes, self._idle = self._idle + [remote.remote() for _ in range(new)], []
+        missing = min(n_pieces, cpu_count(self._ray)) - len(self._idle)
+        new = [remote.remote() for _ in range(missing)]
+        processes, self._idle, self._all = self._idle + new, [], self._all + new
         return {process.is_there.remote(): (process, -number) for process, number in zip(processes, count(1))}
+
+    def _keep(self, busy: Mapping[Any, tuple[Any, int]]) -> None:
+        """Let these processes serve later pieces when they are done; unless all were ended in the meantime."""
+        self._idle += [process for process, _ in busy.values() if process in self._all]
 
     def _end(self, processes: Sequence[Any]) -> None:
         for process in processes if self._ray.is_initialized() else ():
             self._ray.kill(process)
+        self._all = [process for process in self._all if process not in processes]
+        self._idle = [process for process in self._idle if process not in processes]

@@ -64,12 +64,13 @@ class RayExecutor:
     ) -> Iterator[Result]:
         """Call ``task(shared, piece)`` for each piece, all at the same time; see :meth:`Executor.map`.
 
-        A piece whose process dies is repeated. If a piece fails, the others end at once; if the caller stops iterating,
-        at the latest when the outermost ``with`` block ends.
+        A piece whose process dies is repeated. If a piece fails, its error is raised in its turn, and the others end;
+        if the caller stops iterating, they end at the latest when the outermost ``with`` block ends. One call must be
+        done before the next begins: its processes hold the CPUs.
         """
         with nullcontext() if self._depth else self:
             stored = self._ray.put(packed((task, shared)))
-            for found in self._processes.results(stored, [packed(piece) for piece in pieces]):
+            for found in self._processes.results(stored, map(packed, pieces), len(pieces)):
                 on_done()
                 yield found
 

@@ -132,7 +132,7 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, pric
     """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
     counts = (integers(n_subtopics), integers(n_subtopics))
     depth = n_candidates if prices[DISTANCE] > 0 else 0
-    near, like = floats(n_candidates, 0.0), table(depth, depth, 0.0)
+    near, like = floats(n_candidates, 0.0), np.empty((depth, depth))  # few rows are used: see ``_joins``
     compared = (flags(depth), flags(depth), table(unit.shape[1], depth, 0.0))
     inside, barred = flags(n_candidates), flags(n_candidates)
     # Gain of one more item of a subtopic, and loss of one fewer.
