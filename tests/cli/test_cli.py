@@ -19,7 +19,9 @@ import polars as pl
 import pytest
 
 from recprism.cli import PANELS
+from recprism.data import Dataset
 from recprism.forms import load_export
+from recprism.runs.config import RunConfig
 from recprism.runs.run import Run
 
 QUICK = ["--set", "epochs=2"]
@@ -160,6 +162,17 @@ def test_bad_lists(content: str, message: str, recprism: Recprism, tmp_path: Pat
     assert outcome.code == 2
     assert message in outcome.err
     assert outcome.out == ""
+
+
+def test_a_run_without_a_model_is_refused_before_metrics_are_kept(
+    recprism: Recprism, trained: Path, small: Dataset, tmp_path: Path
+) -> None:
+    unfinished = Run.create(tmp_path / "unfinished", RunConfig())
+    unfinished.save_data(small, small.split(seed=0))
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    outcome = recprism("evaluate", trained, "--against", unfinished.path, "--bootstrap", "0", "-m", "recall@7")
+    assert outcome.code == 2
+    assert before == {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
 
 
 def test_two_runs_compare_with_a_paired_test(recprism: Recprism, trained: Path, tmp_path: Path) -> None:

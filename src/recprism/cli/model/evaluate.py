@@ -111,6 +111,8 @@ def evaluate(
     categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
     ours = Run.open(target, name) if target.is_dir() else None
     theirs = None if against is None else Run.open(against, against_name)
+    if theirs is not None:
+        theirs.model_or_result(where)  # refuses a run without a model before anything is kept
     if ours is not None and theirs is not None:
         _require_same_users(ours, theirs)
     if ours is not None:
