@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from harness import Claim, parser, report
-from recprism.budget.path import lists_at, steps_towards
+from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Concepts
 from recprism.dials import Dials, lists_to_dials
@@ -37,6 +37,7 @@ from recprism.dials._wanted import score_spread
 from recprism.dials._weights import rows_of, solve_block
 from recprism.metrics.registry import canonical
 from recprism.models import Factors
+from recprism.rerank.goal import Goal
 from recprism.runs import Run
 from recprism.runs.jobs import find_concepts
 
@@ -79,7 +80,7 @@ def within_budget(scenario: Scenario, goal: str) -> float:
     """The largest trade-off of the path that loses at most 1 % of NDCG@10."""
     ndcg = mean(scenario, "ndcg@10")
     base, found = ndcg(scenario.base_lists), 0.0
-    for step in steps_towards(canonical(goal)):
+    for step in Goal.parse(goal).steps:
         if ndcg(lists_of(scenario, goal, step)) >= 0.99 * base:
             found = step
     return found

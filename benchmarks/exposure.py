@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.budget.path import lists_at, steps_towards
+from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.rerank import ExposureAware
+from recprism.rerank.goal import Goal
 from recprism.runs import Run
 
 METRICS = ("ndcg@10", "catalogue_coverage@10", "shown_often@10", "gini@10", "exposure_entropy@10")
@@ -91,7 +92,7 @@ def compare_goals(path: str, losses: list[float], goals: list[str]) -> list[Clai
     scenario = Run.open(path).scenario("validation")
     base = figures(scenario, scenario.base_lists)
     claims = [claim(f"{Path(path).name}: base lists", 0.0, base, base["ndcg@10"])]
-    methods = {goal: (partial(lists_at, scenario, goal), steps_towards(goal)) for goal in goals}
+    methods = {goal: (partial(lists_at, scenario, goal), Goal.parse(goal).steps) for goal in goals}
     methods[RIVAL] = (partial(rival, scenario), RIVAL_STEPS)
     for name, method in methods.items():
         for loss, found in zip(losses, best_within(scenario, *method, losses), strict=True):

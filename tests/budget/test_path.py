@@ -11,13 +11,14 @@ import torch
 
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.certifying import certify_together
-from recprism.budget.path import check_goal, lists_at, rule_at, steps_towards, walk
+from recprism.budget.path import lists_at, rule_at, walk
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data import Dataset, Incidence, Subtopics
 from recprism.dials.lifts import lifted
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.rerank.goal import Goal
 
 
 def costly(*values: object) -> object:
@@ -41,7 +42,7 @@ def test_the_path_climbs(scenario: Scenario) -> None:
     assert 0 < gains[0] < gains[1]
     assert np.array_equal(path.base.lists, scenario.base_lists)
     with pytest.raises(InputError, match="no path towards 'fun'"):
-        check_goal("subtopic_coverage+fun")
+        Goal.parse("subtopic_coverage+fun")
 
 
 @pytest.mark.parametrize("goal", ["shown_often", "gini", *map(costly, ("shown_2_times", "exposure_entropy"))])
@@ -92,7 +93,7 @@ def test_an_exposure_goal_joins_a_rule(scenario: Scenario) -> None:
 )
 def test_goals_that_do_not_combine(goal: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
-        check_goal(goal)
+        Goal.parse(goal)
 
 
 def test_the_path_does_not_look_at_labels(scenario: Scenario) -> None:
@@ -206,7 +207,7 @@ def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
     steps: list[tuple[str, int, int]] = []
     found = cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))
     tested = max(len(it.certificate.points) for it in found.stops[goal] if it.certificate is not None)
-    shown, most = len(found.paths[goal].points), len(steps_towards(goal))
+    shown, most = len(found.paths[goal].points), len(Goal.parse(goal).steps)
     certifying = sorted(it for it in steps if it[0] == "certifying, at most")
     assert certifying == [("certifying, at most", done, most) for done in range(len(certifying))]
     assert tested < len(certifying) <= tested + 1 + torch.get_num_threads(), "threads may be a few points ahead"
@@ -238,7 +239,7 @@ def test_an_audit_answers_as_whole_paths_do(
     questions = [whole[goal].question({"ndcg@10": it, **guards}, budgets[it]) for goal, it in asked]
     answers = certify_together(questions, method=method, part="validation")
     for goal in goals:
-        stops, steps = found.stops[goal], len(steps_towards(goal))
+        stops, steps = found.stops[goal], len(Goal.parse(goal).steps)
         asked_of = [it.certificate for it in stops if it.certificate is not None]
         refused = [next((at for at, it in enumerate(of.points) if not it.certified), steps) for of in asked_of]
         assert len(asked_of[0].points) <= max(refused) + 8, "the path ends soon after its last refusal"
@@ -252,10 +253,10 @@ def test_an_audit_answers_as_whole_paths_do(
         assert [it.checks for it in stop.certificate.points] == [it.checks for it in wanted.points[:tested]]
         if wanted.last is None:
             assert stop.certified is None
-            assert len(found.paths[goal].points) == len(steps_towards(goal)), "all points, to show what is measured"
+            assert len(found.paths[goal].points) == len(Goal.parse(goal).steps), "all points, to show what is measured"
         else:
             assert stop.certified is not None
-            assert stop.certified.trade_off == steps_towards(goal)[wanted.last]
+            assert stop.certified.trade_off == Goal.parse(goal).steps[wanted.last]
             np.testing.assert_array_equal(stop.certified.lists, lists_at(scenario, goal, stop.certified.trade_off))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
@@ -22,6 +21,7 @@ from recprism.deploy.stability import churn
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.rerank import Rule
+from recprism.rerank.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -198,10 +198,10 @@ def test_the_request_of_the_old_run_is_repeated(small: Dataset, models: Any, spl
         "confidence."
     )
     reached = runs[0].load_result().trade_off
-    most = sum(step <= reached for step in steps_towards("subtopic_coverage"))
+    most = sum(step <= reached for step in Goal.parse("subtopic_coverage").steps)
     assert found.kept.certificate.last is not None
     assert found.kept.certificate.last + 1 == sum(
-        step <= runs[1].load_result().trade_off for step in steps_towards("subtopic_coverage")
+        step <= runs[1].load_result().trade_off for step in Goal.parse("subtopic_coverage").steps
     ), "the first step is the first of the path"
     assert len(found.kept.certificate.points) <= most
     assert asked_of_labels(runs[1], "test") == asked_of_labels(runs[0], "test")

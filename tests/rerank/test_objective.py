@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recprism.metrics import Context, evaluate
 from recprism.rerank import Features, Objective, Optimal
 from recprism.rerank._kernels.optimal import _stand
-from recprism.rerank._kernels.prices import IN_ORDER
+from recprism.rerank._kernels.prices import looks_at_order
 from recprism.rerank._kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rerank._pool import Pool
 from recprism.rerank.objective import PARTS
@@ -171,7 +171,7 @@ def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float
     objective, features = objective_of(world, method, k), world.features
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
     found = method.choose(pool, k, features).numpy()
-    ways = permutations(range(7), k) if set(IN_ORDER) & set(goals) else combinations(range(7), k)
+    ways = permutations(range(7), k) if looks_at_order(goals) else combinations(range(7), k)
     all_lists, hits = np.array(list(ways)), 0
     for user in range(pool.n_users):
         items, relevance = pool.items[user].numpy(), pool.relevance[user].numpy()

@@ -14,10 +14,11 @@ from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
 from recprism.rerank._batched import _Block, _membership, covers, search_batched
-from recprism.rerank._kernels.prices import BY_RELEVANCE, IN_ORDER
 from recprism.rerank._pool import Pool
 from recprism.rerank.optimal import Terms, most_relevant, search
 
+BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
+IN_ORDER = ("alpha_ndcg", *BY_RELEVANCE)
 BY_SET = ("subtopic_coverage", "ilad_subtopics", "ilad")
 TRADE_OFFS = (0.05, 0.2, 0.5, 0.8, 1.0)
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.models import BPRMF
+from recprism.rerank.goal import Goal
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 
@@ -79,5 +79,5 @@ def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.
     monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
     found = cost_of_diversity(run.scenario(), ["subtopic_coverage"])
     kept = within_budget(run.scenario(), "subtopic_coverage", {"ndcg@10": 0.2})
-    assert len(found.paths["subtopic_coverage"].points) >= len(steps_towards("subtopic_coverage")) // 4
+    assert len(found.paths["subtopic_coverage"].points) >= len(Goal.parse("subtopic_coverage").steps) // 4
     assert kept.certificate.last is not None

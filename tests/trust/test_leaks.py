@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
-from recprism.budget.path import rule_at, steps_towards
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
@@ -25,6 +25,7 @@ from recprism.paper import contest as grid
 from recprism.paper.cases import Case, World
 from recprism.paper.fronts import frontier
 from recprism.paper.methods import RIVALS, ours
+from recprism.rerank.goal import Goal
 from recprism.runs.result import Result
 from recprism.runs.stored_path import make_path
 
@@ -93,7 +94,7 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
 def test_every_point_of_the_path_and_what_it_is_compiled_into(
     form: CompiledForm, scenarios: tuple[Scenario, Scenario]
 ) -> None:
-    for trade_off in steps_towards("subtopic_coverage")[::3]:
+    for trade_off in Goal.parse("subtopic_coverage").steps[::3]:
         rule, again = (rule_at(it, "subtopic_coverage", trade_off) for it in scenarios)
         assert rule == again
         first, second = (it.rank(rule)[0] for it in scenarios)

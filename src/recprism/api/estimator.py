@@ -31,7 +31,7 @@ class Diversifier:
 
     Args:
         goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
-            catalogue_coverage, or several joined by +.
+            catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
         k: Length of the lists.
@@ -63,7 +63,7 @@ class Diversifier:
 
     def __init__(
         self,
-        goal: str = "subtopic_coverage",
+        goal: Words = "subtopic_coverage",
         budget: Share = 0.05,
         *,
         guards: Mapping[str, Share] | None = None,
@@ -126,7 +126,7 @@ class Diversifier:
             metric: A name with a cut; the first goal by default.
         """
         self._require_fitted()
-        name = metric_name(metric or self.goal.partition("+")[0], self.k)
+        name = metric_name(metric or Goal.parse(self.goal).terms[0].name, self.k)
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
         known = self.split_.live().train
         judged = Split(known, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)

@@ -15,13 +15,14 @@ from recprism.data.shares import Share
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
+from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs.questions import ask, keep_audit
 from recprism.runs.result import Result
 
 
 def audit(
     case: Scenario,
-    goal: str | Sequence[str] | None = None,
+    goal: Words | Sequence[Words] | None = None,
     *,
     budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
     guards: Mapping[str, Share] | None = None,
@@ -38,8 +39,8 @@ def audit(
 
     Args:
         case: The model and what judges it.
-        goal: What to raise: a metric, several joined by +, or a sequence of such goals. By default three of them, or
-            two if the items have no categories.
+        goal: What to raise, as in :meth:`recprism.rerank.Goal.parse`, or a sequence of such goals. By default three of
+            them, or two if the items have no categories.
         budgets: Shares of NDCG@10 that may be lost. All goals and budgets share the confidence; a mapping of budgets
             to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
@@ -55,7 +56,7 @@ def audit(
 
     Stability: provisional.
     """
-    goals = [goal] if isinstance(goal, str) else goal
+    goals = [goal] if isinstance(goal, str | Mapping | Goal) else goal
     case = case if clusters is None else case.with_clusters(clusters)
     found = cost_of_diversity(
         case,
@@ -73,7 +74,7 @@ def audit(
 
 def diversify(
     case: Scenario,
-    goal: str = "subtopic_coverage",
+    goal: Words = "subtopic_coverage",
     budget: Share = 0.05,
     *,
     guards: Mapping[str, Share] | None = None,
@@ -88,7 +89,7 @@ def diversify(
     Args:
         case: The model and what judges it.
         goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
-            catalogue_coverage, or several joined by +.
+            catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
         constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,

@@ -17,14 +17,11 @@ from recprism.budget.path import (
     Compile,
     Path,
     PathPoint,
-    check_goal,
     deciding_part,
-    needs_vectors,
     point_of,
     require_certifiable,
     require_labels,
     require_possible,
-    steps_towards,
     walk,
 )
 from recprism.budget.scenario import Scenario
@@ -36,7 +33,7 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
 from recprism.metrics.registry import metric_name, with_gini
-from recprism.rerank.optimal import WITHOUT_SUBTOPICS
+from recprism.rerank.goal import Goal, Words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,6 +42,7 @@ COST = "ndcg@10"
 GUARDS = ("recall@20", "hit_rate@5")
 BUDGETS = (0.01, 0.05)
 GOALS = ("subtopic_coverage", "ilad_subtopics", "catalogue_coverage")
+WITHOUT_CATEGORIES = ("ilad", "catalogue_coverage")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +131,7 @@ class Audit(Displayed):
         """Return the audit in words: what each budget achieves, and who pays."""
         said = []
         for goal, path in self.paths.items():
-            metric = f"{goal.split('+')[0]}@{path.base.lists.shape[1]}"
+            metric = path.goal.metrics(path.base.lists.shape[1])[0]
             said += [_in_words(path, metric, stop) for stop in self.stops[goal]]
         said += self._together()
         said += self.who_pays()
@@ -199,7 +197,7 @@ class Audit(Displayed):
 
 def cost_of_diversity(
     scenario: Scenario,
-    goals: Sequence[str] | None = None,
+    goals: Sequence[Words] | None = None,
     budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
     *,
     guards: Mapping[str, Share] | None = None,
@@ -237,8 +235,8 @@ def cost_of_diversity(
 
     Stability: provisional.
     """
-    goals = list(dict.fromkeys(check_goal(goal) for goal in goals or default_goals(scenario)))
-    for goal in goals:
+    wanted = list(dict.fromkeys(map(Goal.parse, goals or default_goals(scenario))))
+    for goal in wanted:
         require_possible(goal, scenario.subtopics)
         require_labels(goal, scenario)
     weights = _weights(budgets)
@@ -256,26 +254,26 @@ def cost_of_diversity(
     labelled = (COST, *GUARDS, *guards) if has_labels else ()
     with executor or LocalExecutor() as workers:
         answers: list[Answer] = []
-        asked: list[tuple[str, Mapping[str, float], float]] = []
+        asked: list[tuple[Goal, Mapping[str, float], float]] = []
         if has_labels:
-            asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in goals for budget in allowed]
+            asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in wanted for budget in allowed]
             judge = scenario.on(certify_on or deciding_part(scenario.split, scenario.part))
             answers = _answers(judge, asked, confidence, method, workers, through, on_step)
-        points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in goals}
+        points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in wanted}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
-        metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in goals}
+        metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in wanted}
         paths = {
-            goal: walk(scenario, goal, metrics[goal], points[goal], workers, step, through=through) for goal in goals
+            goal: walk(scenario, goal, metrics[goal], points[goal], workers, step, through=through) for goal in wanted
         }
     for goal, _, answer in answers:
         paths[goal] = _with_limits(scenario, paths[goal], answer)
-    stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in goals}
-    shown, shown_for = _shown(stops[goals[0]], show, scenario.part) if has_labels else (None, "")
-    base = paths[goals[0]].base
+    stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in wanted}
+    shown, shown_for = _shown(stops[wanted[0]], show, scenario.part) if has_labels else (None, "")
+    base = paths[wanted[0]].base
     return Audit(
         _now(scenario),
-        paths,
-        stops,
+        {str(goal): path for goal, path in paths.items()},
+        {str(goal): it for goal, it in stops.items()},
         shown,
         shown_for,
         None if shown is None else _payers(scenario, base, shown),
@@ -286,14 +284,14 @@ def cost_of_diversity(
     )
 
 
-def some_steps(goal: str, reached: Sequence[int | None]) -> tuple[float, ...]:
+def some_steps(goal: Goal, reached: Sequence[int | None]) -> tuple[float, ...]:
     """Return every fourth trade-off of a path, and those that budgets reach; all of them if a budget reaches none.
 
     Args:
         goal: The goal of the path.
         reached: The number of the last certified step of each budget; None if nothing is certified.
     """
-    steps = steps_towards(goal)
+    steps = goal.steps
     every = not reached or None in reached
     return tuple(it for at, it in enumerate(steps) if every or at % 4 == 3 or at in reached)
 
@@ -303,15 +301,16 @@ def _now(scenario: Scenario) -> Evaluation:
     return with_popularity(found, scenario.split, scenario.part, scenario.context)
 
 
-def _own_metrics(goal: str, scenario: Scenario) -> tuple[str, ...]:
-    names = dict.fromkeys((*goal.split("+"), *default_goals(scenario)))
+def _own_metrics(goal: Goal, scenario: Scenario) -> tuple[str, ...]:
+    names = dict.fromkeys((*goal.weights, *default_goals(scenario)))
     return with_gini(f"{name}@{scenario.k}" for name in names)
 
 
 def default_goals(scenario: Scenario) -> tuple[str, ...]:
     """Return the goals of an audit by default; without categories or vectors, those that need none."""
-    goals = GOALS if len(scenario.subtopics) else WITHOUT_SUBTOPICS
-    return tuple(goal for goal in goals if scenario.item_vectors is not None or not needs_vectors(goal))
+    goals = GOALS if len(scenario.subtopics) else WITHOUT_CATEGORIES
+    has_vectors = scenario.item_vectors is not None
+    return tuple(goal for goal in goals if has_vectors or Goal.parse(goal).needing("vectors") is None)
 
 
 def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, float]:
@@ -322,13 +321,13 @@ def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, fl
     return {share(budget, "budget", ends=False): weight for budget, weight in given.items()}
 
 
-Answer = tuple[str, Mapping[str, float], Certificate]
+Answer = tuple[Goal, Mapping[str, float], Certificate]
 """A goal, the budgets of one question about it, and the answer."""
 
 
 def _answers(
     judge: Scenario,
-    asked: Sequence[tuple[str, Mapping[str, float], float]],
+    asked: Sequence[tuple[Goal, Mapping[str, float], float]],
     confidence: float,
     method: Literal["betting", "t"],
     executor: Executor,
@@ -337,7 +336,7 @@ def _answers(
 ) -> list[Answer]:
     """Answer goals, budgets and their weights on the certifying part; no path is walked further than a test needs."""
     goals, error = list(dict.fromkeys(goal for goal, _, _ in asked)), 1 - confidence
-    step = count_steps(on_step, "certifying, at most", sum(len(steps_towards(goal)) for goal in goals))
+    step = count_steps(on_step, "certifying, at most", sum(len(goal.steps) for goal in goals))
     levels = [error * weight / sum(it for _, _, it in asked) for _, _, weight in asked]
     paths = {}
     for goal in goals:
@@ -363,7 +362,7 @@ def _rising(answers: Sequence[Answer]) -> list[Answer]:
 
 def _until_refused(
     judge: Scenario,
-    goal: str,
+    goal: Goal,
     asked: Sequence[tuple[Mapping[str, float], float]],
     most: float,
     method: Literal["betting", "t"],
@@ -397,7 +396,7 @@ def _with_limits(scenario: Scenario, path: Path, answer: Certificate) -> Path:
     """Return the path with the certified step as it is served: lists beyond its limit are base lists."""
     if answer.last is None:
         return path
-    at = [it.trade_off for it in path.points].index(steps_towards(path.goal)[answer.last])
+    at = [it.trade_off for it in path.points].index(path.goal.steps[answer.last])
     own = path.points[at]
     lists = scenario.within_limits(answer.limits, own.lists)
     if np.array_equal(lists, own.lists):
@@ -411,7 +410,7 @@ def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) ->
     kept = [
         point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
     ]
-    reached = None if certificate.last is None else steps_towards(path.goal)[certificate.last]
+    reached = None if certificate.last is None else path.goal.steps[certificate.last]
     certified = next((point for point in path.points if point.trade_off == reached), None)
     return BudgetStop(budgets[COST], kept[-1] if kept else None, certified, certificate)
 

@@ -24,23 +24,12 @@ from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.lifts import LiftSearch, require_combinable
+from recprism.dials.lifts import LiftSearch
 from recprism.errors import InputError
 from recprism.metrics import parse
-from recprism.metrics.registry import canonical
-from recprism.rerank._kernels.prices import BY_RELEVANCE, TIED_TOGETHER
-from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS, goal_units
-from recprism.rerank.rule import EXPOSURE_GOALS, Rule, is_exposure_goal
-
-TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
-SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
-LARGE_STEPS = tuple(round(step / 40, 3) for step in range(1, 33))  # 0.025 to 0.8
-STEPS_TOWARDS = {
-    "catalogue_coverage": SMALL_STEPS,
-    **dict.fromkeys(("gini", "exposure_entropy", "alpha_ndcg_relevant", "err_ia"), LARGE_STEPS),
-}
-"""Trade-offs of goals that need others: an item in no list costs little to show once; Gini moves slowly, and goals that
-count relevance themselves hardly cost any."""
+from recprism.rerank.goal import TERMS, Goal, Words
+from recprism.rerank.optimal import goal_units
+from recprism.rerank.rule import Rule
 
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,
@@ -81,7 +70,7 @@ class Path:
     """Lists from the base to more and more diverse ones, optimal for a goal at each trade-off.
 
     Attributes:
-        goal: The metric to raise, or several joined by +.
+        goal: What to raise.
         base: The lists of the model as it is.
         points: The other points, nearest to the base first.
         part: The part whose labels judged.
@@ -92,7 +81,7 @@ class Path:
     Stability: provisional.
     """
 
-    goal: str
+    goal: Goal
     base: PathPoint
     points: tuple[PathPoint, ...]
     part: Part
@@ -132,30 +121,6 @@ def possible_loss(base: PathPoint, point: PathPoint, metric: str) -> NDArray[np.
     return possible_losses(before, after, metric)
 
 
-def check_goal(goal: str) -> str:
-    """Return a goal, or several joined by +, with aliases such as "sc" written out.
-
-    Raises:
-        InputError: If there is no path towards it.
-    """
-    names = [canonical(name) for name in goal.split("+")]
-    for name in names:
-        if name not in GOALS and not is_exposure_goal(name):
-            known = ", ".join((*GOALS, *EXPOSURE_GOALS))
-            raise InputError(f"there is no path towards {name!r}; goals are {known}, several joined by +")
-    exposure = [name for name in names if is_exposure_goal(name)]
-    if len(exposure) > 1:
-        raise InputError(f"{' and '.join(exposure)} are reached by the same lifts; choose one of them")
-    if exposure:
-        require_combinable(name for name in names if name not in exposure)
-    return "+".join(names)
-
-
-def needs_vectors(goal: str) -> bool:
-    """Whether a goal looks at item vectors."""
-    return any("vectors" in parse(name)[0].needs for name in check_goal(goal).split("+"))
-
-
 def require_certifiable(metric: str) -> str:
     """Return the name of a metric that can be certified: one with a value for each user."""
     if not parse(metric)[0].per_user:
@@ -166,31 +131,25 @@ def require_certifiable(metric: str) -> str:
     return metric
 
 
-def require_possible(goal: str, subtopics: Subtopics) -> None:
+def require_possible(goal: Goal, subtopics: Subtopics) -> None:
     """Refuse a goal of categories if the items have none."""
-    names = check_goal(goal).split("+")
-    needing = [name for name in names if name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name)]
-    if needing and not len(subtopics):
+    term = goal.needing("categories")
+    if term is not None and not len(subtopics):
+        others = [it.name for it in TERMS.values() if "categories" not in it.needs and not it.is_exposure]
         raise InputError(
-            f"the goal {needing[0]} needs categories of the items and there are none; choose "
-            f"{' or '.join(WITHOUT_SUBTOPICS)}, or make the run again with --items FILE --subtopic-column NAME"
+            f"the goal {term.name} needs categories of the items and there are none; choose "
+            f"{' or '.join(others)}, or make the run again with --items FILE --subtopic-column NAME"
         )
 
 
-def require_labels(goal: str, scenario: Scenario) -> None:
+def require_labels(goal: Goal, scenario: Scenario) -> None:
     """Refuse a goal whose metric counts held-out items if the scenario has none."""
-    needing = [name for name in check_goal(goal).split("+") if name in BY_RELEVANCE]
-    if needing and not len(scenario.split.part(scenario.part)):
+    term = goal.needing("labels")
+    if term is not None and not len(scenario.split.part(scenario.part)):
         raise InputError(
-            f"the goal {needing[0]} is measured by held-out interactions and there are none; choose another goal, such "
+            f"the goal {term.name} is measured by held-out interactions and there are none; choose another goal, such "
             "as alpha_ndcg or subtopic_coverage"
         )
-
-
-def steps_towards(goal: str) -> tuple[float, ...]:
-    """Return the trade-offs of a path. They are fixed before any label is seen."""
-    goal = check_goal(goal)
-    return STEPS_TOWARDS.get(goal, SMALL_STEPS if is_exposure_goal(goal) else TRADE_OFFS)
 
 
 def deciding_part(split: Split, otherwise: Part) -> Part:
@@ -198,21 +157,20 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
     return "validation" if len(split.validation) else otherwise
 
 
-def lists_at(scenario: Scenario, goal: str, trade_off: float) -> Lists:
+def lists_at(scenario: Scenario, goal: Words, trade_off: float) -> Lists:
     """Return ``(n_users, k)`` optimal lists at a trade-off; the scenario remembers them."""
-    known = scenario.known_lists(check_goal(goal))
+    known = scenario.known_lists(str(Goal.parse(goal)))
     if trade_off not in known:
         known[trade_off] = scenario.rank(rule_at(scenario, goal, trade_off))[0]
     return known[trade_off]
 
 
-def weighs_history(scenario: Scenario, goal: str) -> bool:
+def weighs_history(scenario: Scenario, goal: Goal) -> bool:
     """Whether the rule of a goal looks at the user's history; exposure alone does not, and it takes categories."""
-    searched = any(not is_exposure_goal(name) for name in check_goal(goal).split("+"))
-    return searched and len(scenario.seen) > 0 and scenario.subtopics.items.n_cols > 0
+    return bool(goal.searched) and len(scenario.seen) > 0 and scenario.subtopics.items.n_cols > 0
 
 
-def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
+def rule_at(scenario: Scenario, goal: Words, trade_off: float) -> Rule:
     """Return the rule of a path's point.
 
     The lifts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
@@ -220,28 +178,27 @@ def rule_at(scenario: Scenario, goal: str, trade_off: float) -> Rule:
 
     Stability: provisional.
     """
+    goal = Goal.parse(goal)
     require_possible(goal, scenario.subtopics)
-    names = tuple(check_goal(goal).split("+"))
-    if needs_vectors(goal):
+    term = goal.exposure
+    if goal.needing("vectors") is not None:
         _ = scenario.factors  # refuses scores without vectors
-    exposure = [name for name in names if is_exposure_goal(name)]
-    others = dict.fromkeys((name for name in names if name not in exposure), 1.0)
     sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
     rule = Rule(
-        goals=dict.fromkeys(names, 1.0),
+        goals=goal.weights,
         trade_off=trade_off,
         history_weight=HISTORY_WEIGHT if weighs_history(scenario, goal) else 0.0,
         history_window=scenario.history_window if weighs_history(scenario, goal) else None,
-        units=scenario.once(("units", names), lambda: goal_units(others, scenario.features, *sizes)),
+        units=scenario.once(("units", goal), lambda: goal_units(goal.searched, scenario.features, *sizes)),
         k=scenario.k,
         candidates=DEPTH,
     )
-    if not exposure:
+    if term is None:
         return rule
     judge = scenario.on(deciding_part(scenario.split, scenario.part))
-    search = judge.once(("lift search", exposure[0]), lambda: _lift_search(judge, exposure[0]))
-    method = rule.reranker() if others else None
-    lifts = judge.once(("lifts", names, trade_off), lambda: search.at(trade_off, method, judge.features))
+    search = judge.once(("lift search", term.name), lambda: _lift_search(judge, term.name))
+    method = rule.reranker() if goal.searched else None
+    lifts = judge.once(("lifts", goal, trade_off), lambda: search.at(trade_off, method, judge.features))
     return replace(rule, lifts=lifts.lift)
 
 
@@ -256,7 +213,7 @@ def _lift_search(scenario: Scenario, goal: str) -> LiftSearch:
 @phase("walking the path", __name__)
 def walk(
     scenario: Scenario,
-    goal: str,
+    goal: Words,
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
     executor: Executor | None = None,
@@ -270,21 +227,21 @@ def walk(
 
     Args:
         scenario: What is served.
-        goal: The metric to raise, or several joined by +.
+        goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
         metrics: Names with cuts.
-        trade_offs: The points; those of :func:`steps_towards` by default.
+        trade_offs: The points; those of the goal by default.
         executor: Where the points are made; this process by default.
         on_point: Called after each point.
         ends: Receives the path with each new point alone; returns whether the walk ends there.
         through: Compiles the rule of each point; its lists are judged instead of the rule's. They have no limit, and
             this process makes them.
     """
-    goal = check_goal(goal)
+    goal = Goal.parse(goal)
     certifies = ends is not None
     base = served_base(scenario, tuple(metrics)) if certifies else point_of(scenario, scenario.base_lists, 0.0, metrics)
-    steps = steps_towards(goal) if trade_offs is None else trade_offs
+    steps = goal.steps if trade_offs is None else trade_offs
     # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
-    ready = (lambda _: scenario.features) if TIED_TOGETHER in goal.split("+") else None
+    ready = (lambda _: scenario.features) if goal.ties_users else None
     shared = scenario, goal, tuple(metrics), certifies
     runner = executor or LocalExecutor()
     # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
@@ -300,10 +257,10 @@ def walk(
             break
     if through is not None:
         return Path(goal, base, tuple(points), **about)
-    known = scenario.known_lists(goal)
+    known = scenario.known_lists(str(goal))
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
-    scenario.keep_lists(goal)
+    scenario.keep_lists(str(goal))
     return Path(goal, base, tuple(points), **about)
 
 
@@ -352,7 +309,7 @@ def served_base(scenario: Scenario, metrics: tuple[str, ...]) -> PathPoint:
 
 
 def served_point(
-    scenario: Scenario, goal: str, trade_off: float, metrics: tuple[str, ...], through: Compile | None = None
+    scenario: Scenario, goal: Goal, trade_off: float, metrics: tuple[str, ...], through: Compile | None = None
 ) -> PathPoint:
     """Return a point of a path that is certified: the lists of the rule, as long as the cut of each metric.
 
@@ -380,5 +337,5 @@ def served_by(scenario: Scenario, model: Ranker, trade_off: float, metrics: tupl
     return PathPoint(trade_off, by_cut[scenario.k], {name: values[name] for name in metrics}, judged)
 
 
-_Shared = tuple[Scenario, str, tuple[str, ...], bool]
+_Shared = tuple[Scenario, Goal, tuple[str, ...], bool]
 """What the points of a path share: scenario, goal, metrics, and whether they certify."""

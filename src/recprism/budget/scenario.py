@@ -26,7 +26,6 @@ from recprism.metrics.evaluation import joined
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
-from recprism.rerank._kernels.prices import TIED_TOGETHER
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
@@ -238,7 +237,7 @@ class Scenario(Displayed):
             under a rule. A pinned item has its own score, wherever it is.
         """
         k = self.k if k is None else k
-        together = "tail_floor" in self.constraints or (isinstance(model, Rule) and TIED_TOGETHER in model.goals)
+        together = "tail_floor" in self.constraints or (isinstance(model, Rule) and model.goal.ties_users)
         if users is not None and together:  # the list of one user depends on those of all users
             items, scores = self.rank(model, k)
             return items[users], scores[users]

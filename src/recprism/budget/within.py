@@ -14,14 +14,12 @@ from recprism.budget.certifying import certify_until_refused
 from recprism.budget.path import (
     Compile,
     Values,
-    check_goal,
     deciding_part,
     possible_loss,
     require_certifiable,
     rule_at,
     served_base,
     served_point,
-    steps_towards,
     weighs_history,
 )
 from recprism.budget.scenario import Scenario
@@ -31,6 +29,7 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.goal import Goal, Words
 from recprism.rerank.rule import Rule
 
 
@@ -39,7 +38,7 @@ class CertifiedRule:
     """A rule and what was tested about it.
 
     Attributes:
-        goal: What is raised, several metrics joined by +.
+        goal: What is raised.
         rule: What makes the lists; None if nothing was certified.
         certificate: What the lists cost at most, as the mean over the users of the part that certifies.
         violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
@@ -49,7 +48,7 @@ class CertifiedRule:
     Stability: provisional.
     """
 
-    goal: str
+    goal: Goal
     rule: Rule | None
     certificate: Certificate
     violations: Violations | None = None
@@ -59,7 +58,7 @@ class CertifiedRule:
 @phase("walking the path and certifying", __name__)
 def within_budget(
     scenario: Scenario,
-    goal: str,
+    goal: Words,
     budgets: Mapping[str, Share],
     *,
     confidence: Share = 0.95,
@@ -77,11 +76,11 @@ def within_budget(
 
     Args:
         scenario: What is served, and the constraints that all lists keep.
-        goal: The metric to raise, or several joined by +.
+        goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
         budgets: Metric with cut -> the share of it that may be lost.
         confidence: Of the certificate.
         method: The test of a point; see :func:`recprism.budget.certify`.
-        trade_offs: The points of the path; those of :func:`recprism.budget.path.steps_towards` by default.
+        trade_offs: The points of the path; those of the goal by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
             then stays unread.
         through: Compiles the rule of each point in the context that judges; its lists are tested instead of the rule's.
@@ -94,7 +93,7 @@ def within_budget(
 
     Stability: provisional.
     """
-    goal = check_goal(goal)
+    goal = Goal.parse(goal)
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
     budgets = shares(named, "budget", ends=False)
     confidence = share(confidence, "confidence", *CONFIDENCE)
@@ -103,7 +102,7 @@ def within_budget(
     if scenario.history_window is not None and not weighs_history(scenario, goal):
         raise InputError(f"lists for {goal} do not look at the user's history here, so a history window has no effect")
     judge, names = scenario.on(part), tuple(budgets)
-    base, steps = served_base(judge, names), steps_towards(goal) if trade_offs is None else tuple(trade_offs)
+    base, steps = served_base(judge, names), goal.steps if trade_offs is None else tuple(trade_offs)
     step = count_steps(on_step, "walking the path", len(steps) + 1)
 
     def points() -> Iterator[tuple[Values, Values | None]]:

@@ -45,8 +45,8 @@ def goal_option(show_default: bool | str = True) -> typer.models.OptionInfo:
     """The option ``--goal``, with the default that the command has."""
     found: typer.models.OptionInfo = typer.Option(
         "--goal",
-        metavar="METRIC",
-        help="The metric to raise: subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, "
+        metavar="GOAL",
+        help="The metric to raise, or several, as in sc+ilad or sc=2,ilad=1: subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, "
         "ilad_subtopics, ilad or catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini or "
         "exposure_entropy.",
         show_default=show_default,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.path import deciding_part, lists_at, steps_towards
+from recprism.budget.path import deciding_part, lists_at
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
@@ -24,6 +24,7 @@ from recprism.deploy.stability import Stability, churn
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
+from recprism.rerank.goal import Goal
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
 HALVINGS = 7
@@ -258,7 +259,7 @@ def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float
 
 def _last_steps(goal: str, trade_off: float, whole_path: bool) -> tuple[float, ...]:
     """Return the steps of the path up to a trade-off, or two steps before it and the trade-off."""
-    steps = (*(step for step in steps_towards(goal) if step < trade_off), trade_off)
+    steps = (*(step for step in Goal.parse(goal).steps if step < trade_off), trade_off)
     return steps if whole_path else steps[-5::2]
 
 

@@ -19,7 +19,7 @@ they rise until every item is shown as often as it is worth, and then fall as fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,18 +29,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.data._checks import AMOUNT, COUNT, WEIGHT
 from recprism.errors import InputError
-from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, shown_often
-from recprism.metrics.registry import canonical, number_in
+from recprism.metrics.catalogue import exposure_entropy, gini, shown_often
 from recprism.models import COSINE, Factors
 from recprism.ranking._threads import share_work
 from recprism.rerank._kernels.lifts import margins, respond, serve, serve_in_turn, touch
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
+from recprism.rerank.goal import TERMS, Goal, GoalTerm, term_named
 from recprism.rerank.optimal import Optimal, Terms
-from recprism.rerank.rule import EXPOSURE_GOALS, is_exposure_goal
-
-COMBINABLE = ("subtopic_coverage", "ilad", "ilad_subtopics")
-"""Goals of a rule that runs on lifted scores: those that value a set of items, whatever their order."""
 
 STEP = 1e-3  # smallest raise of a lift, as a share of the score range; also the distance to a tie
 ROUNDS = 400  # at each price
@@ -206,7 +202,8 @@ class LiftSearch:
         weight: float = 1.0,
         range_depth: int = 100,
     ) -> None:
-        self._goal, self._wanted = exposure_goal(goal)
+        term = exposure_term(goal)
+        self._goal, self._wanted = term.name, term.showings
         self._value = _value(self._goal, self._wanted)
         AMOUNT.read("weight", weight)
         COUNT.read("k", k)
@@ -262,7 +259,7 @@ class LiftSearch:
         which lifts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs
         again.
         """
-        require_combinable(rule.goals)
+        Goal.parse({**rule.goals, self._goal: 1.0})  # refuses goals that do not combine
         market, lift = self._market, np.zeros(self._market.n_items)
         before, scores = _run(market, lift, rule, features)
         worth = market.worth(self._goal, self._wanted, before, price)
@@ -280,19 +277,17 @@ class LiftSearch:
         return Lifts(self._goal, self._wanted, lift, before, after, market.score_range, len(market.items))
 
 
-def exposure_goal(name: str) -> tuple[str, int | None]:
-    """Return an exposure goal with aliases written out, and the number of showings that it wants, if it names one."""
-    plain = canonical(name)
-    if not is_exposure_goal(plain):
-        raise InputError(f"{name!r} is no exposure goal; choose {', '.join(EXPOSURE_GOALS)} or shown_N_times")
-    return plain, OFTEN if plain == "shown_often" else number_in(plain)
+def exposure_term(name: str) -> GoalTerm:
+    """Return a goal that lifts reach.
 
-
-def require_combinable(goals: Iterable[str]) -> None:
-    """Refuse goals of a rule that do not combine with an exposure goal."""
-    for name in goals:
-        if name not in COMBINABLE:
-            raise InputError(f"an exposure goal does not combine with {name}; choose {', '.join(COMBINABLE)}")
+    Raises:
+        InputError: It is another goal.
+    """
+    term = term_named(name)
+    if not term.is_exposure:
+        known = ", ".join(it.name for it in TERMS.values() if it.is_exposure)
+        raise InputError(f"{name!r} is no exposure goal; choose {known} or shown_N_times")
+    return term
 
 
 class _Market:

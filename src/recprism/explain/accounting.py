@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from recprism._display import Displayed
 from recprism._log import phase
-from recprism.budget.path import lists_at, rule_at, steps_towards
+from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import (
     EVERYONE,
@@ -29,7 +29,7 @@ from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rerank import Objective, Optimal, Parts, Rule
-from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
+from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._pool import Pool
 from recprism.rerank.optimal import goal_units
 
@@ -203,7 +203,7 @@ def account(scenario: Scenario, rule: Rule, *, trade_offs: Sequence[float] | Non
         raise InputError(
             f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
         )
-    below = [t for t in steps_towards("+".join(rule.goals)) if t < rule.trade_off]
+    below = [t for t in rule.goal.steps if t < rule.trade_off]
     steps = {below[len(below) // 3], below[2 * len(below) // 3]} if below else set()
     others = steps if trade_offs is None else {float(it) for it in trade_offs} - {rule.trade_off}
     prices = (*sorted(others), rule.trade_off)
@@ -328,7 +328,7 @@ class _Measure:
         found, n = np.zeros(len(self.names)), len(lists)
         if goal == "subtopic_coverage":
             found[:-1] = parts.by_subtopic("coverage", len(self.names) - 1) / n
-        elif goal in IN_ORDER:
+        elif looks_at_order([goal]):
             found[:-1] = parts.by_subtopic("alpha_dcg", len(self.names) - 1) / n
         elif goal == "ilad_subtopics":
             found[:-1] = self.goals[goal].distance_by_subtopic(lists).sum(0) / n
@@ -353,7 +353,7 @@ class _Measure:
 
 def _lists(scenario: Scenario, rule: Rule) -> Lists:
     """Return the lists of a rule; a point of the path may be known already."""
-    goal = "+".join(rule.goals)
+    goal = rule.goal
     if replace(rule, limits={}).to_dict() == rule_at(scenario, goal, rule.trade_off).to_dict():
         return scenario.within_limits(rule.limits, lists_at(scenario, goal, rule.trade_off))
     return scenario.rank(rule)[0]

@@ -13,12 +13,12 @@ from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.dials.lift_reasons import LiftReason, explain_lifts
-from recprism.dials.lifts import Lifts, exposure_goal
+from recprism.dials.lifts import Lifts
 from recprism.explain.accounting import Account, account
 from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
 from recprism.explain.choice.model import LEVEL, ChoiceModel
 from recprism.rerank.features import subtopic_probabilities
-from recprism.rerank.rule import Rule, is_exposure_goal
+from recprism.rerank.rule import Rule
 
 CANDIDATES = 200
 
@@ -186,9 +186,10 @@ def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[Li
     assert rule.lifts is not None
     n_items = scenario.base.n_items
     before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
-    goal, wanted = exposure_goal(next(name for name in rule.goals if is_exposure_goal(name)))
+    term = rule.goal.exposure
+    assert term is not None
     scores = scenario.candidates[1][:, : rule.candidates]
     real = np.where(np.isfinite(scores), scores, np.nan)
     reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
-    found = Lifts(goal, wanted, rule.lifts, before, after, reach, len(lists))
+    found = Lifts(term.name, term.showings, rule.lifts, before, after, reach, len(lists))
     return tuple(explain_lifts(found, [str(it) for it in scenario.base.item_ids]))

@@ -15,7 +15,7 @@ from recprism.dials import Dials, lists_to_dials, lists_to_vectors
 from recprism.dials.lifts import lifted
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.rerank._kernels.prices import IN_ORDER
+from recprism.rerank._kernels.prices import looks_at_order
 from recprism.rerank.rule import Rule
 
 CompiledForm = Literal["dials", "user-vectors", "boosts"]
@@ -181,7 +181,7 @@ def compile_dials(
         base_lists=scenario.rank(base, users=users)[0],
         exclude=scenario.hidden if users is None else scenario.hidden.take_rows(users),
         users=users,
-        ordered=ordered or not set(IN_ORDER).isdisjoint(rule.goals),
+        ordered=ordered or looks_at_order(rule.goal.searched),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
         rest=rest,
     )

@@ -16,7 +16,7 @@ from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rerank._kernels.prices import TIED_TOGETHER
 from recprism.rerank.optimal import directions_of, goal_units, subtopic_rows
-from recprism.rerank.rule import Rule, is_exposure_goal
+from recprism.rerank.rule import Rule
 
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 
@@ -46,7 +46,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
             )
     if not isinstance(scenario.constraints.get("pinned", {}), Mapping):
         raise InputError("pins of single users are not part of a rule at request time; give them with each request")
-    goals = {name: weight for name, weight in rule.goals.items() if not is_exposure_goal(name)}
+    goals = rule.goal.searched
     features, n_items = scenario.features, len(scenario.split.item_ids)
     missing = {name: weight for name, weight in goals.items() if name not in rule.units}
     units = {**goal_units(missing, features, rule.k, scenario.seen.n_rows, n_items), **rule.units}

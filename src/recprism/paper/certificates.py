@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recprism.budget.path import Path, lists_at, steps_towards, walk
+from recprism.budget.path import Path, lists_at, walk
 from recprism.budget.scenario import Scenario
+from recprism.rerank.goal import Goal
 
 BUDGETS = (0.01, 0.02, 0.05)
 METRIC = "ndcg@10"
@@ -42,7 +43,7 @@ def certificate_outcomes(
         for budget in budgets:
             certificate = path.certificate({METRIC: budget})
             row: dict[str, Any] = {"goal": metric, "rule": goal, "budget": budget, "method": certificate.method}
-            row |= {"confidence": certificate.confidence, "stops": len(steps_towards(goal)), "trade_off": None}
+            row |= {"confidence": certificate.confidence, "stops": len(Goal.parse(goal).steps), "trade_off": None}
             if certificate.last is not None:
                 check = certificate.points[certificate.last].checks[0]
                 trade_off = path.points[certificate.last].trade_off
@@ -56,7 +57,7 @@ def certificate_outcomes(
 
 def _path_as_far_as_needed(validation: Scenario, goal: str, budget: float) -> Path:
     """Walk a path until a stop does not keep the largest budget: no later stop is tested, whatever the budget."""
-    steps = steps_towards(goal)
+    steps = Goal.parse(goal).steps
     for number in range(AT_ONCE, len(steps) + AT_ONCE, AT_ONCE):
         path = walk(validation, goal, (METRIC,), steps[:number])
         if path.certificate({METRIC: budget}).last != len(path.points) - 1:

@@ -45,7 +45,7 @@ from recprism.paper.tuning import (
     relative_gain,
     tune,
 )
-from recprism.rerank.rule import is_exposure_goal
+from recprism.rerank.goal import term_named
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
@@ -71,7 +71,7 @@ def methods(case: Case) -> dict[str, Method]:
     found = dict(RIVALS)
     for metric in OBJECTIVE.goals:
         found |= {it.name: it for it in (greedy(metric), ours(metric))}
-        if case.has_vectors and is_exposure_goal(_goal_of(metric)):
+        if case.has_vectors and term_named(_goal_of(metric)).is_exposure:
             found[served_name(metric)] = lifts_in_vectors(metric, served_name(metric))
     return found | ({PROMOTION: promoted()} if case.world.model == CONTROLLED else {})
 
@@ -151,13 +151,13 @@ def pieces_left(grid: Sequence[World], folder: Path, *, seeds: int = 5) -> int:
 
 def _tuned_names(world: World, scored: bool) -> list[str]:
     own = [f"{label}:{_goal_of(metric)}" for metric in OBJECTIVE.goals for label in (GREEDY, OURS)]
-    lifts = [served_name(it) for it in OBJECTIVE.goals if not scored and is_exposure_goal(_goal_of(it))]
+    lifts = [served_name(it) for it in OBJECTIVE.goals if not scored and term_named(_goal_of(it)).is_exposure]
     return [*RIVALS, *own, *lifts, *([PROMOTION, REWEIGHTED] if world.model == CONTROLLED else [])]
 
 
 def _judged_names(world: World, scored: bool) -> list[str]:
     tuned = _tuned_names(world, scored)
-    dials = [served_name(it) for it in OBJECTIVE.goals if not scored and not is_exposure_goal(_goal_of(it))]
+    dials = [served_name(it) for it in OBJECTIVE.goals if not scored and not term_named(_goal_of(it)).is_exposure]
     return ["base", POPULARITY, *tuned, *dials, *(["cmb"] if world.model == CONTROLLED else [])]
 
 

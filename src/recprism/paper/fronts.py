@@ -18,6 +18,7 @@ from recprism.models._popularity import popularity
 from recprism.paper.methods import GREEDY, OURS, RIVALS, Method, greedy, ours, possible, possible_rivals
 from recprism.paper.tuning import TuningObjective, TuningUsers, best_within, relative_gain, tune
 from recprism.paper.verdict import paired
+from recprism.rerank.goal import Goal
 
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
@@ -115,7 +116,7 @@ def frontier(
 
     Stability: experimental.
     """
-    require_possible(goal, test.subtopics)
+    require_possible(Goal.parse(goal), test.subtopics)
     for judged in (validation, test):
         judged.split.require_labels(judged.part, "a front")
     objective = TuningObjective(goals=(f"{goal}@{test.k}",))

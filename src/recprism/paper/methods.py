@@ -23,10 +23,10 @@ from recprism.metrics._operations import discounts
 from recprism.models import Factors
 from recprism.paper.flow import exposure_flow
 from recprism.rerank import reranker
-from recprism.rerank._kernels.prices import TIED_TOGETHER
+from recprism.rerank.goal import term_named
 from recprism.rerank.optimal import goal_units
 from recprism.rerank.rivals.greedy import Greedy
-from recprism.rerank.rule import Rule, is_exposure_goal
+from recprism.rerank.rule import Rule
 
 DEPTHS = (50, 100, 200, 500)
 """Numbers of candidates that every method may choose from."""
@@ -170,15 +170,16 @@ def greedy(metric: str) -> Method:
 def _own(label: str, metric: str, by_lifts: Callable[..., Lists], by_rule: Callable[..., Lists]) -> Method:
     goal = metric.partition("@")[0]
     name = f"{label}:{goal}"
-    if is_exposure_goal(goal):
+    term = term_named(goal)
+    if term.is_exposure:
         return Method(name, by_lifts, _space(goal=(goal,), depth=DEPTHS), together=True)
-    return Method(name, by_rule, _space(goal=(goal,), **SHARED), goal == TIED_TOGETHER)
+    return Method(name, by_rule, _space(goal=(goal,), **SHARED), term.ties_users)
 
 
 def rule_of(scenario: Scenario, trade_off: float, *, goal: str, depth: int, history_weight: float = 0.0) -> Rule:
     """Return the rule of a trial, as it would be served."""
     sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
-    if is_exposure_goal(goal):
+    if term_named(goal).is_exposure:
         lifts = lift_search(scenario, goal, depth).at(trade_off).lift
         return Rule(goals={goal: 1.0}, trade_off=trade_off, k=scenario.k, candidates=depth, lifts=lifts)
     return Rule(

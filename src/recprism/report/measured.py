@@ -9,7 +9,7 @@ from functools import cached_property
 from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import Path, check_goal, steps_towards, walk
+from recprism.budget.path import Path, walk
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback, count_steps
@@ -25,7 +25,7 @@ from recprism.report.content import Change, Chosen, Explained, FrontPoint, User,
 from recprism.report.explained import explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
-from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS
+from recprism.rerank.goal import TERMS, Goal
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.jobs.questions import joint_certificate, keep_audit
@@ -57,7 +57,7 @@ class Measured:
     run: Run
     scenario: Scenario
     result: Result | None
-    goal: str
+    goal: Goal
     metric: str
     asked: float
     kept: Certificate | None
@@ -91,7 +91,7 @@ class Measured:
         """The part whose labels certify; None if nothing was tested."""
         if self.kept is not None:
             return self.kept.part or "test"
-        return None if self.audit is None else self.audit.decided_on(self.goal)
+        return None if self.audit is None else self.audit.decided_on(str(self.goal))
 
     def basis(self, rule: ExplanationInShort | None, factors: Explained | None) -> Basis:
         """Return the figures of the headline."""
@@ -110,7 +110,7 @@ class Measured:
             paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
             rule=rule,
             factors=factors,
-            goals=self.goal,
+            goals=str(self.goal),
             results=tuple(self.run.results),
         )
 
@@ -119,12 +119,12 @@ class Measured:
         if not self.labelled:
             return ()
         if self.audit is not None:
-            within = self.audit.certified_for(self.goal)
-            path = self.audit.paths[self.goal]
+            within = self.audit.certified_for(str(self.goal))
+            path = self.audit.paths[str(self.goal)]
             return tuple(_front_point(path, self.metric, at, within) for at in range(len(path.points)))
         assert self.result is not None
         own = self.result.trade_off
-        steps = [it for it in some_steps(self.goal, [len(steps_towards(self.goal))]) if it != own]
+        steps = [it for it in some_steps(self.goal, [len(self.goal.steps)]) if it != own]
         path = walk(
             self.scenario, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
         )
@@ -143,11 +143,11 @@ class Measured:
         return () if self.exposure is None else _exposure(self.exposure)
 
     def _reach(self, audit: Audit) -> FrontPoint | None:
-        path = audit.paths[self.goal]
-        stop = next(iter(audit.stops[self.goal]), None)
+        path = audit.paths[str(self.goal)]
+        stop = next(iter(audit.stops[str(self.goal)]), None)
         if stop is None or stop.certified is None:
             return None
-        return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(self.goal))
+        return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(str(self.goal)))
 
     @cached_property
     def served(self) -> Lists:
@@ -180,7 +180,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         require_enough(draws)
     objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
-    metric, kept = f"{goal.partition('+')[0]}@{scenario.k}", joint_certificate(run)
+    metric, kept = goal.metrics(scenario.k)[0], joint_certificate(run)
     audit = None
     if kept is None:
         audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell)
@@ -229,19 +229,15 @@ def _asked_budget(run: Run) -> float:
     return SHOWN_BUDGET if asked is None else asked.budgets.get(COST, SHOWN_BUDGET)
 
 
-def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> str:
+def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> Goal:
     """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
     asked = budget_of(run)
     if asked is not None:
-        return check_goal(asked.goal)
-    name = objective.partition("@")[0]
-    return (
-        name
-        if name in GOALS and (has_subtopics or name in WITHOUT_SUBTOPICS)
-        else "subtopic_coverage"
-        if has_subtopics
-        else "catalogue_coverage"
-    )
+        return Goal.parse(asked.goal)
+    term = TERMS.get(objective.partition("@")[0])
+    if term is not None and not term.is_exposure and (has_subtopics or "categories" not in term.needs):
+        return Goal.parse(term.name)
+    return Goal.parse("subtopic_coverage" if has_subtopics else "catalogue_coverage")
 
 
 def _metrics(wanted: Sequence[str], has_labels: bool) -> tuple[str, ...] | None:

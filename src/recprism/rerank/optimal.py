@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -14,23 +14,17 @@ from torch import Tensor
 
 from recprism.data._checks import AMOUNT, Rule
 from recprism.errors import InputError
-from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._operations import discounts
-from recprism.metrics.registry import canonical
 from recprism.ranking._threads import share_work
 from recprism.rerank._batched import covers, search_batched
 from recprism.rerank._kernels.optimal import search_kernel
-from recprism.rerank._kernels.prices import ALPHA, IN_ORDER, TIE, fading_of, filling_of, prices_of
+from recprism.rerank._kernels.prices import TIE, fading_of, filling_of, prices_of, search_terms
+from recprism.rerank._kernels.worth import ALPHA_DCG, DISTANCE, SUBTOPIC
 from recprism.rerank._pool import Pool
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
+from recprism.rerank.goal import Goal, GoalData, term_named
 
-GOALS = (
-    *("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage"),
-    *("alpha_ndcg_relevant", "err_ia"),
-)
-WITHOUT_SUBTOPICS = ("ilad", "catalogue_coverage")
-"""Goals that need no subtopics."""
 USERS_AT_ONCE = 64
 STAGES = 8  # of a rising price for catalogue coverage, so that the user who loses least shows a new item
 
@@ -72,19 +66,12 @@ class Optimal(Reranker):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "goals", MappingProxyType({canonical(name): it for name, it in self.goals.items()}))
-        unknown = [name for name in self.goals if name not in GOALS]
-        if unknown or not self.goals:
-            raise InputError(f"goals are among {', '.join(GOALS)}, each with its weight; got {dict(self.goals)!r}")
-        for name, weight in self.goals.items():
-            AMOUNT.read(f"the weight of goal {name!r}", weight)
+        goal = Goal.parse(self.goals)
+        if goal.exposure is not None:
+            raise InputError(f"no search of lists reaches {goal.exposure.name}; diversify towards it instead")
+        object.__setattr__(self, "goals", MappingProxyType(goal.weights))
         for name, unit in self.units.items():
             AMOUNT.read(f"the unit of goal {name!r}", unit)
-        in_order = [name for name in IN_ORDER if name in self.goals]
-        if len(in_order) > 1:
-            raise InputError(f"{in_order[0]} and {in_order[1]} are two ways to measure one goal; choose one of them")
-        if {"ilad", "ilad_subtopics"} <= set(self.goals):
-            raise InputError("ilad and ilad_subtopics are two ways to measure one goal; choose one of them")
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
@@ -119,7 +106,7 @@ class Terms:
     @classmethod
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
         goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
-        by_subtopic = bool({"subtopic_coverage", *IN_ORDER} & set(goals)) or method.history_weight > 0
+        by_subtopic = any(it.price in (SUBTOPIC, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
         unknown = {name: weight for name, weight in goals.items() if name not in method.units}
         units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
         return cls(
@@ -141,29 +128,9 @@ class Terms:
         return (*goals, self.intents, self.filling)
 
 
-def goal_units(goals: Mapping[str, float], features: Features, k: int, n_users: int, n_items: int) -> dict[str, float]:
-    """Return the value of one unit of each goal in terms of its metric.
-
-    A unit is one more subtopic, one of alpha-DCG or ERR-IA, the distance of one pair of items, or one more item shown.
-
-    Args:
-        goals: Weights by name.
-        features: Data on items and users.
-        k: Length of the lists.
-        n_users: Number of lists.
-        n_items: Size of the catalogue.
-    """
-    pair = 2 / max(k * (k - 1), 1)
-    find = {
-        "subtopic_coverage": lambda: 1 / max(features.topics.n_present, 1),
-        "alpha_ndcg": lambda: _per_alpha_dcg(features, k),
-        "alpha_ndcg_relevant": lambda: _per_alpha_dcg(features, k),
-        "err_ia": lambda: _per_err(features, k),
-        "ilad_subtopics": lambda: pair,
-        "ilad": lambda: pair,
-        "catalogue_coverage": lambda: n_users / max(n_items, 1),
-    }
-    return {name: float(find[name]()) for name in goals}
+def goal_units(goals: Iterable[str], features: Features, k: int, n_users: int, n_items: int) -> dict[str, float]:
+    """Return the value of one unit of each goal in terms of its metric; see :meth:`GoalTerm.unit`."""
+    return {name: float(term_named(name).unit(GoalData(features, k, n_users, n_items))) for name in goals}
 
 
 def search(pool: Pool, k: int, terms: Terms) -> Tensor:
@@ -197,22 +164,11 @@ def most_relevant(pool: Pool, k: int) -> Tensor:
 
 
 def directions_of(goals: Mapping[str, float], features: Features) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    if not {"ilad", "ilad_subtopics"} & set(goals):
+    distance = next((it for it in search_terms(goals) if it.price == DISTANCE), None)
+    if distance is None:
         return np.zeros((1, 1)), np.zeros(1, np.bool_)
-    directions = features.subtopic_directions if "ilad_subtopics" in goals else features.vector_directions
+    directions = features.vector_directions if distance.by_vectors else features.subtopic_directions
     return np.ascontiguousarray(directions.unit.cpu().numpy()), directions.known.cpu().numpy()
-
-
-def _per_alpha_dcg(features: Features, k: int) -> float:
-    """Return alpha-nDCG per unit of alpha-DCG: 1 / the greedy ideal of the catalogue."""
-    ideal = float(catalogue_alpha_dcg(features.topics, ALPHA, k)[0, k - 1])
-    return 1 / ideal if ideal > 0 else 0.0
-
-
-def _per_err(features: Features, k: int) -> float:
-    """Return ERR-IA per unit of gain over place: 1 / that of a list whose items are relevant to every subtopic."""
-    places = np.arange(1, k + 1)
-    return 1 / float((ALPHA ** (places - 1) / places).sum() * max(features.topics.n_present, 1))
 
 
 def subtopic_rows(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:

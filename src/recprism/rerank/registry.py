@@ -10,7 +10,8 @@ from typing import Any
 
 from recprism.errors import InputError
 from recprism.rerank.base import Reranker
-from recprism.rerank.optimal import GOALS, Optimal
+from recprism.rerank.goal import TERMS
+from recprism.rerank.optimal import Optimal
 from recprism.rerank.rivals.calibrated import Calibrated
 from recprism.rerank.rivals.calibrated_flow import CalibratedFlow
 from recprism.rerank.rivals.dpp import DPP
@@ -35,7 +36,11 @@ RERANKERS: dict[str, Callable[..., Reranker]] = {
     "mmr": MMR,
     "msd": MSD,
     "optimal": Optimal,
-    **{f"optimal_{goal}": partial(Optimal, goals=MappingProxyType({goal: 1.0})) for goal in GOALS},
+    **{
+        f"optimal_{name}": partial(Optimal, goals=MappingProxyType({name: 1.0}))
+        for name, term in TERMS.items()
+        if not term.is_exposure
+    },
     "pm2": PM2,
     "pmmf": PMMF,
     "xquad": XQuAD,

@@ -14,17 +14,8 @@ from recprism._display import Displayed
 from recprism.data._checks import Whole
 from recprism.errors import InputError
 from recprism.metrics._operations import discounts
-from recprism.metrics.registry import canonical, number_in
+from recprism.rerank.goal import Goal
 from recprism.rerank.optimal import Optimal
-
-EXPOSURE_GOALS = ("shown_often", "gini", "exposure_entropy")
-"""Goals that lifts reach. ``shown_often`` means 5 times; ``shown_20_times`` names another number."""
-
-
-def is_exposure_goal(name: str) -> bool:
-    """Return whether lifts reach a goal."""
-    plain = canonical(name)
-    return plain in EXPOSURE_GOALS or number_in(plain) is not None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -60,10 +51,7 @@ class Rule(Displayed):
     lifts: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        goals = {canonical(name): it for name, it in self.goals.items()}
-        if not goals:
-            raise InputError("a rule needs a goal, such as subtopic_coverage")
-        object.__setattr__(self, "goals", MappingProxyType(goals))
+        object.__setattr__(self, "goals", MappingProxyType(Goal.parse(self.goals).weights))
         self.reranker()  # refuses wrong values
         for name in ("units", "limits"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -73,15 +61,20 @@ class Rule(Displayed):
 
     def reranker(self) -> Optimal:
         """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""
-        goals = {name: it for name, it in self.goals.items() if not is_exposure_goal(name)}
+        goals = self.goal.searched
         if not goals:
             return Optimal(trade_off=0.0)
         return Optimal(trade_off=self.trade_off, goals=goals, history_weight=self.history_weight, units=self.units)
 
     @property
+    def goal(self) -> Goal:
+        """What the lists should have more of."""
+        return Goal.parse(self.goals)
+
+    @property
     def for_exposure_alone(self) -> bool:
         """Whether lifts choose the items of a list; their own scores put them in order."""
-        return all(map(is_exposure_goal, self.goals))
+        return not self.goal.searched
 
     def by_relevance(self) -> Rule:
         """Return the rule that makes the base lists."""

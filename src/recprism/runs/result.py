@@ -92,7 +92,7 @@ class Result(Displayed):
     def of_rule(cls, scenario: Scenario, found: CertifiedRule) -> Result:
         """Return what was found within a budget."""
         about = (found.rule, found.certificate, found.violations, found.constraint_costs)
-        return cls(scenario, found.goal, *about)
+        return cls(scenario, str(found.goal), *about)
 
     @classmethod
     def of_search(cls, scenario: Scenario, search: CMB) -> Result:
@@ -169,7 +169,8 @@ class Result(Displayed):
     @property
     def _metrics(self) -> tuple[str, ...]:
         case = self.scenario
-        goals = tuple(f"{name}@{case.k}" for name in self.goal.split("+") if name)
+        names = self.rule.goals if self.rule is not None else filter(None, self.goal.split("+"))
+        goals = tuple(f"{name}@{case.k}" for name in names)
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
         known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
         others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))

@@ -13,18 +13,17 @@ from recprism.budget.certifying import smallest_budgets
 from recprism.budget.path import (
     Path,
     PathPoint,
-    check_goal,
     deciding_part,
     lists_at,
     point_of,
     possible_loss,
     require_labels,
-    steps_towards,
 )
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.metrics.registry import with_gini
 from recprism.rerank._limits import limit_of
+from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs.questions import note_question, question_of
 from recprism.runs.run import Run
 
@@ -104,7 +103,7 @@ def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) ->
 
 
 def make_path(
-    scenario: Scenario, goal: str, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
+    scenario: Scenario, goal: Words, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
 ) -> StoredPath:
     """Walk the whole path.
 
@@ -114,11 +113,12 @@ def make_path(
         confidence: Of the bounds of the losses, which the certifying part judges.
         on_step: Receives how many points are done, and how many there are.
     """
+    goal = Goal.parse(goal)
     require_labels(goal, scenario)
-    goal, names = check_goal(goal), _metrics(scenario, goal)
+    names = _metrics(scenario, goal)
     part = deciding_part(scenario.split, scenario.part)
     judge = scenario.on(part)
-    step = count_steps(on_step, "walking the path", len(steps_towards(goal)) * (1 if judge is scenario else 2))
+    step = count_steps(on_step, "walking the path", len(goal.steps) * (1 if judge is scenario else 2))
     deciding = _points(judge, goal, names if judge is scenario else (COST,), step)
     # The limit of a step is that of the part which certifies, as in `within_budget`.
     limits = {it.trade_off: limit_of(possible_loss(deciding[0], it, COST)) for it in deciding}
@@ -129,25 +129,25 @@ def make_path(
     means = {name: tuple(point.mean(name) for point in points) for name in names}
     lists = np.stack([point.lists for point in points]).astype(np.int32)
     trade_offs = tuple(point.trade_off for point in points)
-    return StoredPath(goal, trade_offs, lists, means, losses, within, confidence, part, users)
+    return StoredPath(str(goal), trade_offs, lists, means, losses, within, confidence, part, users)
 
 
 def _points(
     scenario: Scenario,
-    goal: str,
+    goal: Goal,
     metrics: tuple[str, ...],
     on_point: Callable[[], None],
     limits: Mapping[float, float] | None = None,
 ) -> list[PathPoint]:
     """Return the base and the points of the path; ``limits``: trade-off -> the largest loss that a list may allow."""
     points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
-    for trade_off in steps_towards(goal):
+    for trade_off in goal.steps:
         lists = lists_at(scenario, goal, trade_off)
         if limits is not None:
             lists = scenario.within_limits({COST: limits[trade_off]}, lists)
         points.append(point_of(scenario, lists, trade_off, metrics))
         on_point()
-    scenario.keep_lists(goal)
+    scenario.keep_lists(str(goal))
     return points
 
 
@@ -157,9 +157,8 @@ def _price(path: Path, confidence: float) -> tuple[tuple[float, ...], tuple[floa
     return tuple(losses), tuple(budgets), int((~np.isnan(path.base.values[COST])).sum())
 
 
-def _metrics(scenario: Scenario, goal: str) -> tuple[str, ...]:
+def _metrics(scenario: Scenario, goal: Goal) -> tuple[str, ...]:
     """Return the metrics that labels and categories allow, with the goal among them."""
-    own = tuple(f"{name}@{scenario.k}" for name in check_goal(goal).split("+"))
     missing = set() if len(scenario.split.part(scenario.part)) else set(OF_LABELS)
     missing |= set() if len(scenario.subtopics) else set(OF_SUBTOPICS)
-    return with_gini(name for name in dict.fromkeys((*METRICS, *own)) if name not in missing)
+    return with_gini(name for name in dict.fromkeys((*METRICS, *goal.metrics(scenario.k))) if name not in missing)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.data._ids import canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
-from recprism.rerank._kernels.prices import IN_ORDER, fading_of, filling_of, prices_of
+from recprism.rerank._kernels.prices import fading_of, filling_of, looks_at_order, prices_of
 from recprism.serving._kernels.history import add_shares
 from recprism.serving.constraints import Id, RequestConstraints, ShareLimits
 
@@ -63,7 +63,7 @@ class PreparedRule:
         self.lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
         self.n_present = len(np.unique(file.indices))
-        self.by_rank = set(IN_ORDER).isdisjoint(file.goals)
+        self.by_rank = not looks_at_order(file.goals)
         users = [] if file.history_users is None else file.history_users.tolist()
         self._row_of: dict[Id, int] = {one: at for at, one in enumerate(users)}
         self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 from recprism._command_line import command_line, free_name, in_commas
 from recprism.budget.audit import COST
 from recprism.data.shares import percent
-from recprism.rerank.rule import is_exposure_goal
+from recprism.rerank.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.run import Run
 
@@ -63,8 +63,8 @@ def diversify(
     """
     words: list[str] = []
     if asked is not None:
-        for_exposure_alone = all(map(is_exposure_goal, goal.split("+")))  # such lists look at no history
-        words = [*([] if for_exposure_alone else _window(asked)), *_constraints(asked.constraints)]
+        searched = Goal.parse(goal).searched  # lists of exposure alone look at no history
+        words = [*(_window(asked) if searched else []), *_constraints(asked.constraints)]
         options = {"clusters": run.clusters_file, **options}
     within = ("--goal", goal, "--budget", _percent(budget))
     name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.path import check_goal, rule_at
+from recprism.budget.path import rule_at
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.budget.segments import user_segments
 from recprism.data._ids import as_id_array, id_positions
 from recprism.deploy._budget import budget_of
 from recprism.errors import InputError
 from recprism.explain.factors._highlights import who_pays
-from recprism.rerank._kernels.prices import BY_RELEVANCE
-from recprism.rerank.optimal import GOALS, WITHOUT_SUBTOPICS, Optimal
+from recprism.rerank.goal import TERMS, Goal
 from recprism.rerank.rule import Rule
 from recprism.runs._catalogue import Card, Catalogue, Place, places
 from recprism.runs.config import BudgetConfig
@@ -89,8 +88,8 @@ class View:
     @property
     def possible_goals(self) -> list[str]:
         """Goals with a path for these data."""
-        possible = GOALS if self.labelled else tuple(goal for goal in GOALS if goal not in BY_RELEVANCE)
-        return [goal for goal in possible if len(self.subtopics) or goal in WITHOUT_SUBTOPICS]
+        has = {"vectors": True, "labels": self.labelled, "categories": len(self.subtopics) > 0}
+        return [name for name, term in TERMS.items() if not term.is_exposure and all(has[it] for it in term.needs)]
 
     def goal_named(self, words: str) -> str:
         """Return a goal, or a mix of goals joined by +, as its path is called: with aliases written out, in one order.
@@ -98,16 +97,14 @@ class View:
         Raises:
             InputError: If these data have no path towards it.
         """
-        names = dict.fromkeys(check_goal(words).split("+"))
-        possible = dict.fromkeys((*self.possible_goals, *(name for goal in self.paths for name in goal.split("+"))))
+        names = Goal.parse(words).weights
+        of_paths = (name for goal in self.paths for name in Goal.parse(goal).weights)
+        possible = dict.fromkeys((*self.possible_goals, *of_paths))
         unknown = [name for name in names if name not in possible]
         if unknown:
             raise InputError(f"there is no path towards {unknown[0]!r}; goals are {', '.join(possible)}")
-        ruled = {name: 1.0 for name in GOALS if name in names}
-        if ruled:
-            Optimal(goals=ruled)  # refuses goals that exclude each other
-        named = "+".join((*ruled, *(name for name in names if name not in ruled)))
-        return next((goal for goal in self.paths if set(goal.split("+")) == set(names)), named)
+        in_order = {name: names[name] for name in (*TERMS, *names) if name in names}
+        return next((goal for goal in self.paths if Goal.parse(goal).weights == names), str(Goal.parse(in_order)))
 
     @cached_property
     def asked(self) -> BudgetConfig | None:
@@ -118,7 +115,7 @@ class View:
     def first_goal(self) -> str:
         """The goal of the run, if there is a path towards it."""
         if self.asked is not None:
-            return check_goal(self.asked.goal)
+            return str(Goal.parse(self.asked.goal))
         own = self.result.objective.partition("@")[0] if self.result is not None else "subtopic_coverage"
         possible = self.possible_goals
         return own if own in possible else possible[0]

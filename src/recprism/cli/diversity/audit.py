@@ -125,9 +125,9 @@ def audit(
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
-    from recprism.budget.path import check_goal
     from recprism.forms.compiled import NEW_USERS
     from recprism.parallel import executor_named
+    from recprism.rerank.goal import Goal
     from recprism.runs.jobs.export import form_to_compile
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
@@ -146,7 +146,8 @@ def audit(
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     compiled, through = form_to_compile(form)
-    goals = default_goals(scenario) if goal is None else [check_goal(it) for it in comma_words([goal], "--goal")]
+    goals = default_goals(scenario) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
+    goals = [str(Goal.parse(it)) for it in goals]
     guards = metric_shares(guard, "--guard", tested=True)
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
@@ -267,7 +268,7 @@ def _shown_points(found: Audit, goal: str) -> list[PathPoint]:
     from recprism.budget.audit import some_steps
 
     reached = [it.certificate.last for it in found.stops[goal] if it.certificate is not None]
-    kept = some_steps(goal, [it for it in reached if it is not None] or [-1])
+    kept = some_steps(found.paths[goal].goal, [it for it in reached if it is not None] or [-1])
     return [it for it in found.paths[goal].points if it.trade_off in kept]
 
 

@@ -130,7 +130,7 @@ def diversify(
     loss is measured against. If nothing is certified, or a constraint cannot be kept, the run stays as it is and the
     exit code is 1.
 
-    Several goals are joined by +, as in sc+ilad. The paper's bandit has no budget: run it with `recprism search`.
+    The paper's bandit has no budget: run it with `recprism search`.
 
     Examples:
 
@@ -139,7 +139,7 @@ def diversify(
     - `recprism diversify runs/x --budget 5% --max-share Drama=40% --ban 318`
     - `recprism diversify runs/x --budget 2% --name cautious`
     """
-    from recprism.budget.path import check_goal
+    from recprism.rerank.goal import Goal
     from recprism.runs.config import BudgetConfig, ConstraintsConfig
     from recprism.runs.jobs.diversify import diversify_within
     from recprism.runs.jobs.train import metric_names, part_named
@@ -153,7 +153,7 @@ def diversify(
     names = metric_names(metrics)
     pins = numbered_values(pin, "--pin", "PLACE=ITEM with 1 for the top place, as in 1=318", least=1)
     asked = BudgetConfig(
-        goal=check_goal(goal),
+        goal=str(Goal.parse(goal)),
         budgets=limits(budget, "--budget", guard, "--guard", tested=True),
         confidence=confidence,
         method="t" if approximate else "betting",

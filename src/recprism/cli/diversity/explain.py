@@ -199,8 +199,6 @@ def _print_lifts(lifts: Sequence[LiftReason]) -> None:
 
 
 def _print_account(account: Account) -> None:
-    from recprism.rerank._kernels.prices import BY_RELEVANCE
-
     prices = account.prices
     goals = tuple(account.rule.goals)
     columns = (
@@ -231,7 +229,7 @@ def _print_account(account: Account) -> None:
         for row in account.categories
     ]
     print_table(columns, table, numeric=columns[1:])
-    by_scores = [goal for goal in goals if goal in BY_RELEVANCE]
+    by_scores = [it.name for it in account.rule.goal.terms if it.search is not None and it.search.by_relevance]
     if by_scores:
         print_sentence(f"Gains of {by_scores[0]} are counted by scores, as the rule counts them, and not by labels.")
 

@@ -47,16 +47,16 @@ def frontier(
     - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
     from recprism.budget.audit import COST
-    from recprism.budget.path import check_goal
     from recprism.paper.fronts import BUDGETS, winner
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
+    from recprism.rerank.goal import Goal
     from recprism.runs.config import ConstraintsConfig
     from recprism.runs.jobs.questions import MEASURED, note_question, question_of
     from recprism.runs.run import Run
 
-    goal = check_goal(goal)
+    goal = str(Goal.parse(goal))
     run = Run.open(run_directory)
     subtopics = run.subtopics()
     chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals], "--rivals"))

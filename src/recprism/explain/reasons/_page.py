@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.budget.path import steps_towards
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.explain.reasons._codes import GRID, PRECISION
 from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
-from recprism.rerank._kernels.prices import IN_ORDER, TIED_TOGETHER
+from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
@@ -80,7 +79,7 @@ class Page:
             raise InputError(
                 f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
             )
-        tied = TIED_TOGETHER in rule.goals or "tail_floor" in scenario.constraints
+        tied = rule.goal.ties_users or "tail_floor" in scenario.constraints
         if tied and len(removed):
             return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen, forgotten=forgotten)
         rule = _with_unit(scenario, rule)
@@ -236,7 +235,7 @@ class Page:
         """
         lists = np.repeat(self.chosen[None], len(places), 0)
         lists[np.arange(len(places)), places] = arriving
-        by_rank = set(IN_ORDER).isdisjoint(self.rule.goals) and bool((np.diff(self.chosen) > 0).all())
+        by_rank = not looks_at_order(self.rule.goals) and bool((np.diff(self.chosen) > 0).all())
         return np.sort(lists, 1) if by_rank else lists
 
     def within_shares(self, lists: Ints) -> NDArray[np.bool_]:
@@ -262,7 +261,7 @@ class Page:
     @property
     def grid(self) -> tuple[float, ...]:
         """Trade-offs at which an item is looked for; fewer if every run has to serve all users."""
-        return (0.0, *steps_towards("+".join(self.rule.goals))[::4]) if self.tied else GRID
+        return (0.0, *self.rule.goal.steps[::4]) if self.tied else GRID
 
     @property
     def precision(self) -> float:

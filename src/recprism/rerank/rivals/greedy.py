@@ -9,9 +9,10 @@ from torch import Tensor
 
 from recprism.ranking._threads import share_work
 from recprism.rerank._kernels.optimal import fill_greedily
-from recprism.rerank._kernels.prices import TIE, TIED_TOGETHER
+from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
+from recprism.rerank.goal import Goal
 from recprism.rerank.optimal import USERS_AT_ONCE, Optimal, Terms, most_relevant
 
 
@@ -33,6 +34,7 @@ class Greedy(Optimal):
         here, places = pool.to("cpu"), positions.cpu()
         terms = Terms.of(self, pool, k, features).arrays(np.zeros(pool.n_items, np.int64))
         arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
-        step = pool.n_users if TIED_TOGETHER in self.goals else USERS_AT_ONCE  # one thread if users affect each other
+        tied = Goal.parse(self.goals).ties_users
+        step = pool.n_users if tied else USERS_AT_ONCE  # one thread if users affect each other
         share_work(lambda first, last: fill_greedily(first, last, *arrays, *terms, TIE), pool.n_users, step)
         return places.to(pool.device)

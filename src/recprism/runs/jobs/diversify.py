@@ -18,8 +18,6 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
-from recprism.rerank.optimal import WITHOUT_SUBTOPICS
-from recprism.rerank.rule import is_exposure_goal
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs._lock import writing
 from recprism.runs._run_parts.results import clusters_hash
@@ -241,8 +239,7 @@ def _controls(found: Result, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
     """
     scenario, rule, search = found.scenario, found.rule, found.search
     if rule is not None:
-        by_category = any(name not in WITHOUT_SUBTOPICS and not is_exposure_goal(name) for name in rule.goals)
-        mixed = scenario.shuffled(seed) if by_category else None
+        mixed = None if rule.goal.needing("categories") is None else scenario.shuffled(seed)
         return {} if mixed is None else {"shuffled categories": (rule, mixed)}
     assert search is not None
     drawn = control_perturbations(search.base_, search.delta_, search.max_step, seed)

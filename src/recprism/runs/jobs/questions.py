@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from recprism.budget.audit import Audit
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import Compile, check_goal, deciding_part, steps_towards, weighs_history
+from recprism.budget.path import Compile, deciding_part, weighs_history
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.progress import ProgressCallback
@@ -25,6 +25,7 @@ from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import RecprismError
 from recprism.metrics.registry import metric_name
+from recprism.rerank.goal import Goal, Words
 from recprism.runs._event_log import append_event, read_events
 from recprism.runs._run_parts.paths import RunPaths
 from recprism.runs._run_parts.results import RunResults, clusters_hash
@@ -91,7 +92,7 @@ def together_with_others(run: RunResults, own: Certificate) -> Certificate:
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
-def question_of(scenario: Scenario, goal: str, budgets: Mapping[str, float], **others: Any) -> dict[str, Any]:
+def question_of(scenario: Scenario, goal: Words, budgets: Mapping[str, float], **others: Any) -> dict[str, Any]:
     """Return what makes a question differ from others on the same labels and model, in plain values.
 
     Args:
@@ -100,11 +101,12 @@ def question_of(scenario: Scenario, goal: str, budgets: Mapping[str, float], **o
         budgets: Metric -> the share of it that may be lost.
         **others: What else changes the answer, such as other steps of the path.
     """
+    goal = Goal.parse(goal)
     window = scenario.history_window if weighs_history(scenario, goal) else None
     others["clusters"] = clusters_hash(scenario.clusters)
     rules = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in scenario.constraints.items()}
     about = {"k": scenario.k, "history_window": window, "constraints": rules, **others}
-    asked = {"goal": check_goal(goal), "budgets": dict(budgets), **{name: it for name, it in about.items() if it}}
+    asked = {"goal": str(goal), "budgets": dict(budgets), **{name: it for name, it in about.items() if it}}
     plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True, default=str))
     return plain
 
@@ -222,7 +224,7 @@ def _audited(run: RunResults, asked: Line) -> tuple[Line, Certificate] | None:
 
 
 def _reached(goal: str, certificate: Certificate) -> float | None:
-    return None if certificate.last is None else steps_towards(goal)[certificate.last]
+    return None if certificate.last is None else Goal.parse(goal).steps[certificate.last]
 
 
 # -- the ledger -------------------------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ class UserReasons(Displayed):
         return {"user": self.user, "live": self.live, "list": [it.to_dict() for it in self.why_list()]}
 
     def _facts(self) -> dict[str, Any]:
-        return {"user": self.user, "goals": "+".join(self.rule.goals), "live": self.live}
+        return {"user": self.user, "goals": str(self.rule.goal), "live": self.live}
 
     def _repr_html_(self) -> str:
         with pl.Config(
