@@ -223,7 +223,7 @@ def test_empty_places_and_short_lists():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"goal": "ndcg"}, "no exposure goal"),
+        ({"goal": "ndcg"}, "there is no path towards"),
         ({"trade_off": 1.5}, "trade_off"),
         ({"rule": Optimal(goals={"alpha_ndcg": 1.0})}, "does not combine with alpha_ndcg"),
         ({"weight": -1.0}, "weight"),
