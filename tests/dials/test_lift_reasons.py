@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from recprism.dials import explain_lifts, find_lifts
+from recprism.dials import find_lifts
+from recprism.dials.lift_reasons import explain_lifts
 from recprism.errors import InputError
 
 N_USERS, N_ITEMS, K = 40, 25, 4

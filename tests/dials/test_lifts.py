@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 from recprism.dials import find_lifts
 from recprism.dials import lifts as module
 from recprism.errors import InputError
-from recprism.metrics import Context, Lists, parse
+from recprism.metrics import Context, Lists
+from recprism.metrics.registry import parse
 from recprism.models import Factors
 from recprism.rerank import Features, Optimal
 

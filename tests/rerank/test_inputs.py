@@ -22,10 +22,10 @@ from recprism.rerank import (
     Reranker,
     SlotFilling,
     XQuAD,
-    register,
     reranker,
     subtopic_probabilities,
 )
+from recprism.rerank.registry import register
 
 CANDIDATES = np.array([[0, 1, 2], [2, 1, -1]])
 SCORES = np.array([[3.0, 2.0, 1.0], [5.0, 4.0, -np.inf]], np.float32)

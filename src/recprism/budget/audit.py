@@ -211,9 +211,9 @@ def cost_of_diversity(
 ) -> Audit:
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
 
-    The certifying part tests its own lists, as in :func:`recprism.budget.within_budget`, so that an audit and a later
-    result agree. It walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth
-    point and of the last certified one of each budget; of all points if a budget certifies none.
+    The certifying part tests its own lists, as in ``within_budget``, so that an audit and a later result agree. It
+    walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth point and of the
+    last certified one of each budget; of all points if a budget certifies none.
 
     Args:
         scenario: What is served.
@@ -222,7 +222,7 @@ def cost_of_diversity(
             to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
         confidence: Of all certificates together.
-        method: The test of a point; see :func:`recprism.budget.certify`.
+        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
         show: The budget whose point (of the first goal) is broken down by segments.
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.

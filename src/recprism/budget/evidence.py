@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.budget._kernels.betting import LARGEST_RISK, log_capitals
 from recprism.data._checks import random_generator
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.rerank._limits import largest_losses
 
 Array = NDArray[np.float64]

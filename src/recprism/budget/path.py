@@ -26,7 +26,7 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.lifts import LiftSearch
 from recprism.errors import InputError
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.rerank.goal import TERMS, Goal, Words
 from recprism.rerank.optimal import goal_units
 from recprism.rerank.rule import Rule

@@ -21,8 +21,10 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.lifts import first_in_own_order, ranked_with_lifts
 from recprism.errors import InputError
-from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
+from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, evaluate
 from recprism.metrics.evaluation import joined
+from recprism.metrics.registry import parse
+from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities

@@ -79,7 +79,7 @@ def within_budget(
         goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
         budgets: Metric with cut -> the share of it that may be lost.
         confidence: Of the certificate.
-        method: The test of a point; see :func:`recprism.budget.certify`.
+        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
         trade_offs: The points of the path; those of the goal by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
             then stays unread.

@@ -21,7 +21,8 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Comparison, Context, Evaluation, compare, deepest_cut, evaluate
+from recprism.metrics import Comparison, Context, Evaluation, compare, evaluate
+from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 

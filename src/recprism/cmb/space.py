@@ -13,9 +13,11 @@ from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 from recprism.models.perturbation import Perturbation, back_on_sphere
-from recprism.ranking import rank_scores, topk
+from recprism.ranking import topk
+from recprism.ranking.scores import rank_scores
 
 Side = Literal["item", "user", "both"]
 Scaling = Literal["global", "factor"]

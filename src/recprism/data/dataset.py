@@ -160,7 +160,7 @@ class Dataset(Displayed):
         )
 
     def split(self, method: str = "random", *, seed: int = 0, **options: Any) -> Split:
-        """Split the interactions; see :func:`recprism.data.split_interactions`."""
+        """Split the interactions; see :func:`recprism.data.split.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
 
     @property

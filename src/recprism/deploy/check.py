@@ -18,7 +18,8 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import Difference, parse
+from recprism.metrics import Difference
+from recprism.metrics.registry import parse
 from recprism.runs.jobs.diversify import Effect, effect
 from recprism.runs.result import Result
 from recprism.runs.run import Run

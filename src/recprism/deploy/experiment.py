@@ -23,8 +23,9 @@ from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.deploy.guardrails import WATCHED, Guardrail, guardrails
 from recprism.errors import InputError
-from recprism.metrics import Comparison, parse
+from recprism.metrics import Comparison
 from recprism.metrics.evaluation import plain_row
+from recprism.metrics.registry import parse
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.run import Run
 

@@ -32,8 +32,9 @@ from recprism.deploy.retention import (
     of_all,
     of_users,
 )
-from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
+from recprism.metrics.registry import parse
+from recprism.metrics.suite import deepest_cut
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
 

@@ -206,12 +206,12 @@ def refit(
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old rule.
         confidence: Confidence of the certificate.
-        method: The test behind it, as in :func:`recprism.budget.certify`.
+        method: The test behind it, as in :func:`recprism.budget.certifying.certify`.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
-        certify_on: The part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
-            model had seen cannot evaluate lists with its items. If these are most of the validation part and no part is
-            given, the scenario's own part decides.
+        certify_on: The part whose labels decide, as in ``within_budget``. Labels that the old model had seen cannot
+            evaluate lists with its items. If these are most of the validation part and no part is given, the scenario's
+            own part decides.
         whole_path: Test every step from the first one up to the old trade-off. The sequence then does not depend on
             labels, and to end it earlier adds no error.
         on_step: Receives progress.

@@ -30,7 +30,8 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.data._checks import AMOUNT, COUNT, WEIGHT
 from recprism.errors import InputError
 from recprism.metrics.catalogue import exposure_entropy, gini, shown_often
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 from recprism.ranking._threads import share_work
 from recprism.rerank._kernels.lifts import margins, respond, serve, serve_in_turn, touch
 from recprism.rerank._pool import Pool

@@ -18,7 +18,8 @@ from recprism.dials._weights import rows_of, solve, solve_with_demotion
 from recprism.dials.rest import Rest, find_rest
 from recprism.dials.result import Pairs, agreement, ranked
 from recprism.errors import InputError
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 
 if TYPE_CHECKING:
     import polars as pl

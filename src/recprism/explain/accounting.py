@@ -28,9 +28,10 @@ from recprism.budget.segments import (
 from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
-from recprism.rerank import Objective, Optimal, Parts, Rule
+from recprism.rerank import Optimal, Rule
 from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._pool import Pool
+from recprism.rerank.objective import Objective, Parts
 from recprism.rerank.optimal import goal_units
 
 NO_CATEGORY = "(no category)"

@@ -28,7 +28,8 @@ from recprism.errors import InputError
 from recprism.forms._export_formats import Side, decoded_vectors, format_named
 from recprism.forms.compiled import Agreement, agreement_of
 from recprism.forms.live import LiveFigures, live_figures
-from recprism.models import COSINE, INNER_PRODUCT, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE, INNER_PRODUCT
 from recprism.rerank.rule import Rule
 
 SCHEMA, VERSION = "recprism.export", 2
@@ -161,7 +162,7 @@ def export_vectors(
         origin: Where the vectors come from.
         metric: The metric of the index; by default the model's own.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
-            :func:`recprism.dials.widen_margins`).
+            :func:`recprism.dials.solve.widen_margins`).
         for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
         rule: What the vectors were compiled from; the lists are compared with its own.
         objective: The metric of the goal; None for the vectors of the trained model.

@@ -20,8 +20,9 @@ from recprism.data._files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
 from recprism.metrics.registry import with_gini
-from recprism.models import Factors, make_model
+from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
+from recprism.models.registry import make_model
 from recprism.paper.tables import METRICS, PAPER_NAMES, SINGLE_OBJECTIVES, Row, paper_table, rows_of
 from recprism.rerank import Features, reranker
 

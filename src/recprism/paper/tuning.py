@@ -19,7 +19,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.paper.methods import Choice, Method, possible
 
 TRIALS = 40

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
 from recprism.data._checks import random_generator
-from recprism.metrics import parse
 from recprism.metrics._statistics import bootstrap_means, holm, percentile_interval
+from recprism.metrics.registry import parse
 from recprism.paper.cases import World
 from recprism.paper.contest import BUDGETS, FIRST_SEED, OBJECTIVE, PAPER_ROWS, REWEIGHTED, key, read_judged, served_name
 from recprism.paper.methods import GREEDY, OURS, RIVALS

@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation(Answer):
+class ExplainedAnswer(Answer):
     """A list whose reasons are also in words.
 
     Attributes:
@@ -82,7 +82,7 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steered(Answer):
+class SteeredAnswer(Answer):
     """A list with dials, compared with the list without them.
 
     Attributes:
@@ -108,7 +108,7 @@ def answer_of(kind: type[Kind], values: dict[str, Any]) -> Kind:
     found = _known(kind, values)
     found["unmet"] = tuple(Unmet(**_known(Unmet, it)) for it in values.get("unmet", ()))
     found["reasons"] = tuple(map(Reason.from_dict, values.get("reasons", ())))
-    if issubclass(kind, Steered):
+    if issubclass(kind, SteeredAnswer):
         found["moved"] = tuple(Moved(**_known(Moved, it)) for it in values.get("moved", ()))
     return kind(**found)
 

@@ -34,7 +34,7 @@ Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 AT_A_TIME = 128  # requests of a batch that are searched together
 
 
-def load(
+def load_rule(
     folder: str | Path,
     *,
     candidates: int | None = None,

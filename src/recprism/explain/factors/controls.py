@@ -24,7 +24,8 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.factors.change import Change, Matrix, with_bias
 from recprism.explain.factors.evaluator import Evaluator
-from recprism.metrics import evaluate, parse
+from recprism.metrics import evaluate
+from recprism.metrics.registry import parse
 
 if TYPE_CHECKING:
     import polars as pl

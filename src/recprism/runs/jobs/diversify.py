@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.scenario import Ranker, Scenario
-from recprism.cmb import CMB, Progress, Step
+from recprism.cmb import CMB, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
+from recprism.cmb.history import Progress
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError

@@ -17,8 +17,9 @@ from recprism.data._labels import GIVEN, SET_ASIDE
 from recprism.data.dataset import Dataset
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
-from recprism.models import INNER_PRODUCT, Factors
+from recprism.models import Factors
 from recprism.models.adapters.scores import SCORES, ScoredCandidates
+from recprism.models.factors import INNER_PRODUCT
 from recprism.runs._card import write_card
 from recprism.runs._lock import held
 from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig

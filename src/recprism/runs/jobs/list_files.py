@@ -22,8 +22,9 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate
+from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.registry import with_gini
+from recprism.metrics.suite import PAPER_METRICS, deepest_cut
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")

@@ -125,8 +125,8 @@ def ask(
 ) -> tuple[CertifiedRule, str | None]:
     """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
 
-    Arguments are those of :func:`recprism.budget.within_budget`; ``compiled`` says in plain values what ``through``
-    makes.
+    Arguments are those of :func:`recprism.budget.within.within_budget`; ``compiled`` says in plain values what
+    ``through`` makes.
 
     Returns:
         The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.

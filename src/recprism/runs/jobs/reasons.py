@@ -22,7 +22,7 @@ from recprism.runs._catalogue import titles_of
 from recprism.runs.run import Run
 
 ITEMS = ("without", "seen", "forget")
-"""Changes of :func:`recprism.explain.what_if` that name an item."""
+"""Changes of :func:`recprism.explain.reasons.questions.what_if` that name an item."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,7 +85,7 @@ class UserReasons(Displayed):
         return questions.why_not(self.scenario, self.rule, self.user, self._item(item))
 
     def what_if(self, **changes: Any) -> WhatIf:
-        """Run the rule again after a change, as in :func:`recprism.explain.what_if`."""
+        """Run the rule again after a change, as in :func:`recprism.explain.reasons.questions.what_if`."""
         known = {name: self._item(it) if name in ITEMS else it for name, it in changes.items()}
         return questions.what_if(self.scenario, self.rule, self.user, **known)
 

@@ -19,11 +19,14 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
 from recprism.forms.live import LiveFigures, live_figures
-from recprism.metrics import PAPER_METRICS, Evaluation, parse
-from recprism.metrics.registry import with_gini
-from recprism.models import COSINE, Epoch, Factors, make_model
+from recprism.metrics import Evaluation
+from recprism.metrics.registry import parse, with_gini
+from recprism.metrics.suite import PAPER_METRICS
+from recprism.models import Factors
 from recprism.models._settings import choose_device
-from recprism.models.registry import Model
+from recprism.models.factors import COSINE
+from recprism.models.registry import Model, make_model
+from recprism.models.training import Epoch
 from recprism.runs._card import write_card
 from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
