@@ -53,8 +53,6 @@ class Diversifier:
 
     >>> Diversifier(budget=0.02).set_params(k=20)
     Diversifier(budget=0.02, k=20)
-
-    Stability: provisional.
     """
 
     base_: Factors

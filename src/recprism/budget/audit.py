@@ -77,8 +77,6 @@ class Audit(Displayed):
         certified: Whether there are labels to certify by.
         confidence: Of all certificates together.
         weights: The weight of each certificate, in the order of ``stops``.
-
-    Stability: provisional.
     """
 
     now: Evaluation
@@ -232,8 +230,6 @@ def cost_of_diversity(
 
     Raises:
         InputError: If a goal is unknown or needs categories that the items do not have, or a share is out of range.
-
-    Stability: provisional.
     """
     wanted = list(dict.fromkeys(map(Goal.parse, goals or default_goals(scenario))))
     for goal in wanted:

@@ -43,8 +43,6 @@ def possible_losses(base: NDArray[Any], lists: NDArray[Any], metric: str) -> Arr
     >>> lists = np.array([[1, 2, 3], [1, 2, 4], [5, 6, 7]])
     >>> possible_losses(lists[[0, 0, 0]], lists, "ndcg@3").round(2).tolist()
     [0.0, 0.5, 1.0]
-
-    Stability: provisional.
     """
     found, cut = parse(metric)
     before, after = base[:, :cut], lists[:, :cut]

@@ -48,10 +48,7 @@ T = TypeVar("T")
 
 
 class PathStore(Protocol):
-    """Keeps the lists of paths, so that a later process does not compute them again.
-
-    Stability: experimental.
-    """
+    """Keeps the lists of paths, so that a later process does not compute them again."""
 
     def read(self, goal: str, kind: str) -> Mapping[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""
@@ -86,8 +83,6 @@ class Scenario(Displayed):
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other,
             or if there is a window and the interactions have no times.
-
-    Stability: provisional.
     """
 
     def __init__(

@@ -44,8 +44,6 @@ class CertifiedRule:
         violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
         constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
             not part of the certified loss.
-
-    Stability: provisional.
     """
 
     goal: Goal
@@ -90,8 +88,6 @@ def within_budget(
 
     Returns:
         The rule and its certificate. There is no rule if not even the first point is certified.
-
-    Stability: provisional.
     """
     goal = Goal.parse(goal)
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}

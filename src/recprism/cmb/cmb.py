@@ -230,8 +230,6 @@ class Adjusted:
     Attributes:
         factors: The base factors with the scaled change.
         change: Every metric with the learned change (a) and with the scaled one (b).
-
-    Stability: provisional.
     """
 
     factors: Factors

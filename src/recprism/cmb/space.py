@@ -24,10 +24,7 @@ Scaling = Literal["global", "factor"]
 
 
 class Space(Protocol):
-    """What players move, and the lists that result.
-
-    Stability: provisional.
-    """
+    """What players move, and the lists that result."""
 
     @property
     def n_players(self) -> int:
@@ -58,8 +55,6 @@ class FactorSpace:
         user_segments: (n_users,) number of each user's segment, from 0 up. The users of a segment share their players.
             None gives every user players of their own.
         device: Where lists are ranked.
-
-    Stability: provisional.
     """
 
     def __init__(
@@ -205,8 +200,6 @@ class Scorer(Protocol):
     Attributes:
         n_users: Number of users.
         item_features: (n_items, d) float32.
-
-    Stability: provisional.
     """
 
     n_users: int
@@ -225,8 +218,6 @@ class ScorerSpace:
         exclude: Items that each user has seen, which are left out of the lists.
         scaling: The unit of the values: "global" or "factor".
         block: How many users are scored at a time.
-
-    Stability: provisional.
     """
 
     def __init__(

@@ -36,8 +36,6 @@ class Columns:
         item: The column of item ids.
         rating: The column of ratings; used if it exists.
         timestamp: The column of times; used if it exists.
-
-    Stability: stable.
     """
 
     user: str = "user_id"
@@ -59,8 +57,6 @@ def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where
 
     Raises:
         InputError: A column is missing, or an id, a rating or a time is empty or malformed.
-
-    Stability: stable.
     """
     columns = columns or Columns()
     table = as_polars(frame, where)
@@ -92,8 +88,6 @@ def interactions_from_csr(
 
     Raises:
         InputError: The matrix holds NaN or infinity, or the number of ids does not fit.
-
-    Stability: stable.
     """
     if not hasattr(matrix, "tocoo"):
         raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")

@@ -46,8 +46,6 @@ class Limit:
         bound: Upper confidence bound of the loss, or lower one of the gain; None if the value was measured only.
         users_needed: To show that the limit holds, at this value and spread, with 80 % power. None if the limit holds,
             or if the value is beyond it.
-
-    Stability: provisional.
     """
 
     kind: Kind
@@ -90,8 +88,6 @@ class CheckResult:
         run: The run directory.
         part: The part whose labels were used.
         limits: One entry per limit.
-
-    Stability: provisional.
     """
 
     run: str

@@ -52,8 +52,6 @@ class Size:
         base_users: Users of the base arm; None if no number is enough.
         new_users: Users of the new arm; None if no number is enough.
         why: The assumption behind the number, or the reason why no number is enough.
-
-    Stability: provisional.
     """
 
     metric: str
@@ -93,8 +91,6 @@ class Plan:
         share: Share of the users who get the new lists.
         sizes: One entry per question.
         guardrails: Limits that the experiment must keep.
-
-    Stability: provisional.
     """
 
     run: str

@@ -61,8 +61,6 @@ class Monitored:
         like_promised: Share of the served places with an item of the user's promised list.
         like_base: Share of the served places with an item of the user's base list.
         notes: What was left out, and where labels come from.
-
-    Stability: provisional.
     """
 
     run: str

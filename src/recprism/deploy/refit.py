@@ -109,8 +109,6 @@ class Churn:
         served: Churn from the lists that were served to those that are served now.
         unavoidable: Share of the served places whose item is gone or was seen since.
         free: The value of ``served`` without a limit; None if no limit was set.
-
-    Stability: provisional.
     """
 
     users: int
@@ -142,8 +140,6 @@ class Refit:
         asked_before: A sentence about other questions to the same labels; None without any, and outside of a run.
         stability: How many reasons and dials stay the same; None if nothing was certified, if a
             bonus kept old items, or if only models are compared.
-
-    Stability: provisional.
     """
 
     aligned: Aligned

@@ -57,8 +57,6 @@ def refit_run(
 
     Raises:
         InputError: If ``old`` was not diversified within a budget, or if ``max_churn`` cannot be kept.
-
-    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     wanted, certified = budget_of(old), old.certificate()

@@ -64,8 +64,6 @@ class Lifts:
         after: ``(n_items,)`` number of lists that show it with all lifts.
         score_range: Mean over users of the range of their scores.
         n_users: Number of lists.
-
-    Stability: provisional.
     """
 
     goal: str
@@ -169,8 +167,6 @@ def find_lifts(
 
     Raises:
         InputError: If the goal is no exposure goal, or the rule has another kind of goal.
-
-    Stability: provisional.
     """
     search = LiftSearch(candidates, scores, k, goal=goal, n_items=n_items, weight=weight, range_depth=range_depth)
     return search.at(trade_off, rule, features)

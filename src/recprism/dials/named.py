@@ -51,8 +51,6 @@ class Dials(Displayed):
         margin: How far a wanted item must score above other items, as a share of the spread of the user's scores.
         rounding: The same for each unit of L1 distance between the concepts of two items.
         rest: The change of the vectors of users whose list no weights return; None if it was not asked for.
-
-    Stability: provisional.
     """
 
     concepts: Concepts
@@ -253,8 +251,6 @@ def lists_to_dials(
 
     Raises:
         InputError: The arguments do not fit together, or the recommender ranks by cosine.
-
-    Stability: provisional.
     """
     _require_inner_product(base)
     named = Concepts.from_subtopics(concepts) if isinstance(concepts, Subtopics) else concepts

@@ -68,8 +68,6 @@ class Export:
             are not in the vectors: the program that serves them must apply these.
         certificate: What was certified about lists of this form, in plain values; None if nothing was.
         measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
-
-    Stability: provisional.
     """
 
     format: str
@@ -124,8 +122,6 @@ class Origin:
         constraints: What the lists keep, by id and name.
         certificate: What was certified about lists of this form; None if nothing was.
         measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
-
-    Stability: provisional.
     """
 
     form: str
@@ -170,8 +166,6 @@ def export_vectors(
 
     Raises:
         InputError: If an argument is invalid, or if the files do not reproduce the lists.
-
-    Stability: provisional.
     """
     chosen, folder = format_named(to), Path(folder)
     step = count_steps(on_step, "exporting", 4)
@@ -226,8 +220,6 @@ def load_export(folder: str | Path) -> Factors:
 
     Raises:
         InputError: If the folder is not an export, or if the two files do not belong together.
-
-    Stability: provisional.
     """
     folder = Path(folder)
     about = _manifest(folder)

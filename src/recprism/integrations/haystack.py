@@ -52,8 +52,6 @@ class RecprismRanker:
     Raises:
         MissingDependencyError: If Haystack is not installed.
         InputError: If ``top_k`` is below 1.
-
-    Stability: provisional.
     """
 
     def __init__(

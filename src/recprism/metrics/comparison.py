@@ -34,8 +34,6 @@ class Difference:
         p_value: p-value of the paired test; None for values of all lists together.
         n_users: Number of users evaluated in both.
         better: Whether b is better; None if equal, or if neither direction is better.
-
-    Stability: stable.
     """
 
     metric: str
@@ -63,8 +61,6 @@ class Comparison(Displayed):
         rows: One row per metric that both have.
         test: The paired test of the p-values.
         level: Coverage of the intervals.
-
-    Stability: stable.
     """
 
     rows: tuple[Difference, ...]
@@ -121,8 +117,6 @@ def compare(
 
     Raises:
         InputError: The users differ, or the evaluations have no metric in common.
-
-    Stability: stable.
     """
     _require_same_users(a, b)
     if test not in PAIRED_TESTS:

@@ -36,8 +36,6 @@ class World:
         model: Name of the base model.
         split: Method of the split.
         trained: How many seeds of the base model there are.
-
-    Stability: experimental.
     """
 
     dataset: str

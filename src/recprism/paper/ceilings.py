@@ -126,8 +126,6 @@ def coverage_ceiling(scenario: Scenario, trade_off: float, *, undecided: int = M
         scenario: Candidates, scores and categories.
         trade_off: Of the rule; relevance is flat, so that the order of a list does not count.
         undecided: Largest number of users whose whole program is solved, where the relaxation is not whole.
-
-    Stability: experimental.
     """
     problem = _Problem.of(scenario, "subtopic_coverage", trade_off, COVERAGE_DEPTH, users=2000)
     has = (scenario.features.topics.weight_matrix != 0).to(torch.float64).numpy()
@@ -158,8 +156,6 @@ def distance_ceiling(
         trade_off: Of the rule; relevance is flat.
         users: Number of users.
         seconds: Time limit of one program.
-
-    Stability: experimental.
     """
     problem = _Problem.of(scenario, "ilad_subtopics", trade_off, DISTANCE_DEPTH, users=users)
     unit, known = problem.terms.directions

@@ -53,8 +53,6 @@ class Cell:
         paper_change: The same for the paper.
         run: File of the row.
         delta_sha: Hash of the perturbation.
-
-    Stability: experimental.
     """
 
     table: str

@@ -159,8 +159,6 @@ def tune(
 
     Raises:
         InputError: If the base lists have no accuracy.
-
-    Stability: experimental.
     """
     objective, scenario = objective or TuningObjective(), users.of(method)
     method = possible(method, scenario)

@@ -62,8 +62,6 @@ def register(name: str, make: Callable[..., Reranker], *, replace: bool = False)
 
     Raises:
         InputError: The name is malformed, or already registered.
-
-    Stability: stable.
     """
     if name != _plain(name):
         raise InputError(f"a re-ranker's name is lower case, with _ between words, not {name!r}")

@@ -43,8 +43,6 @@ class NeighbourOverlap:
         inner_product: Share of the k nearest items that stay, by inner product; the mean over items.
         cosine: The same by cosine.
         whole_by_cosine: Share of the items that keep all k.
-
-    Stability: provisional.
     """
 
     items: int
@@ -72,10 +70,7 @@ class NeighbourOverlap:
 
 
 def neighbours_of(run: Run) -> NeighbourOverlap:
-    """Return the overlap of the run's change: noted when it was found, or computed.
-
-    Stability: provisional.
-    """
+    """Return the overlap of the run's change: noted when it was found, or computed."""
     found = noted(run)
     if found is None:
         search = run.load_result().search
@@ -115,8 +110,6 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
     >>> turned = neighbour_overlap(np.eye(3) + 0.1, np.eye(3) + 0.1, k=1)
     >>> turned.moved, turned.cosine
     (False, 1.0)
-
-    Stability: provisional.
     """
     old, new = (np.ascontiguousarray(matrix, np.float32) for matrix in (before, after))
     if old.shape != new.shape or old.ndim != 2:

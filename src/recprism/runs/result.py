@@ -73,8 +73,6 @@ class Result(Displayed):
             part of exported dials. The lists of the result do not use them.
         asked_before: A sentence about other certificates that the same labels decided; None if there are none.
         run: The run that holds the result, for the names in exports; None without one.
-
-    Stability: provisional.
     """
 
     scenario: Scenario

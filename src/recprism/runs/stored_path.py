@@ -48,8 +48,6 @@ class StoredPath:
         confidence: Of a certificate.
         part: The part that certifies.
         users: How many users of it are judged.
-
-    Stability: provisional.
     """
 
     goal: str

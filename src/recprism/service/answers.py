@@ -29,8 +29,6 @@ class Answer:
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         as_tested: True if the list was made as the certified ones were; else how it differs.
         reasons: The reason of each item, if they were asked for.
-
-    Stability: provisional.
     """
 
     request: str
@@ -56,8 +54,6 @@ class ExplainedAnswer(Answer):
     Attributes:
         sentences: Why each item is in the list, for engineers, with the price at which it enters.
         for_users: The same, for the user who sees the list.
-
-    Stability: provisional.
     """
 
     sentences: tuple[str, ...] = ()
@@ -72,8 +68,6 @@ class Moved:
         item: Id of the item.
         before: Its place without dials, from 1.
         after: Its place with dials.
-
-    Stability: provisional.
     """
 
     item: Id
@@ -90,8 +84,6 @@ class SteeredAnswer(Answer):
         came: Ids that dials bring in.
         left: Ids that dials remove.
         moved: Items of both lists that change places.
-
-    Stability: provisional.
     """
 
     without: tuple[Id, ...] = ()

@@ -84,8 +84,6 @@ def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
 
     Raises:
         InputError: If the export cannot be used.
-
-    Stability: provisional.
     """
     settings = settings or Settings()
     service = Service(Path(folder), settings)

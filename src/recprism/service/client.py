@@ -27,8 +27,6 @@ class ServiceError(RecprismError):
 
     Attributes:
         status: Status of the last answer; None if the last attempt had none.
-
-    Stability: provisional.
     """
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
@@ -58,8 +56,6 @@ class Client:
 
     Raises:
         InputError: If the address is no http address.
-
-    Stability: provisional.
     """
 
     def __init__(

@@ -48,8 +48,6 @@ def worth_of(metric: MetricLike) -> Worth:
     Returns:
         A function (candidates, k, context) -> (n_users, k + m) float32. A larger worth is better, also for a metric
         whose smaller values are better.
-
-    Stability: provisional.
     """
     known = parse(metric)[0] if isinstance(metric, str) else metric
     if isinstance(known, Metric):

@@ -93,8 +93,6 @@ class Controls:
         bias: The control that promotes items.
         higher_is_better: Direction of the objective.
         unseen: Whether the evaluated users were held out when the change was found.
-
-    Stability: provisional.
     """
 
     objective: str
@@ -188,8 +186,6 @@ def run_controls(
 
     Raises:
         InputError: If ``draws`` is less than 1, or a candidate has the wrong shape.
-
-    Stability: provisional.
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")

@@ -36,8 +36,6 @@ class Evaluator:
         metrics: Names of the metrics.
         users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
         subtopics: The subtopics of the items, if there are any.
-
-    Stability: provisional.
     """
 
     context: Context

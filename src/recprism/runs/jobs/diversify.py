@@ -39,8 +39,6 @@ class Effect:
         after: The lists of the result.
         change: Before against after, user by user.
         controls: Name -> the same comparison for a control, and for lists of the most popular items.
-
-    Stability: provisional.
     """
 
     before: Evaluation
@@ -166,8 +164,6 @@ def diversify_within(
     Raises:
         InputError: If the run has a result that may not be replaced, or no labels that certify.
         ConstraintError: If the lists cannot keep a constraint.
-
-    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)

@@ -47,8 +47,6 @@ def run_from_factors(
 
     Raises:
         InputError: If the split is not of the data set, or if the ids of the model are unknown.
-
-    Stability: provisional.
     """
     if split.item_ids.tolist() != dataset.interactions.item_ids.tolist():
         raise InputError(
@@ -94,8 +92,6 @@ def aligned(factors: Factors, split: Split) -> Factors:
 
     Raises:
         InputError: If a user or an item of the split has no vector.
-
-    Stability: provisional.
     """
     of_users = factors.of_users(id_positions(split.user_ids, factors.user_ids, "user"))
     found = of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))

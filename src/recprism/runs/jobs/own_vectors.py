@@ -90,8 +90,6 @@ def import_vectors(
 
     Raises:
         InputError: If a file cannot be read, or the parts do not fit together.
-
-    Stability: provisional.
     """
     reader = TableReader(columns or {})
     given = from_files(

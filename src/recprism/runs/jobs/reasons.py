@@ -35,8 +35,6 @@ class UserReasons(Displayed):
         user: Id of the user, as in the data.
         titles: Title of each item, (n_items,).
         live: Whether the list is the live one; else the judged one.
-
-    Stability: provisional.
     """
 
     scenario: Scenario
@@ -145,8 +143,6 @@ def reasons_of(run: Run, user: Any, *, part: Part = "test", live: bool = True) -
 
     Raises:
         InputError: If no rule made the lists, or the user is unknown.
-
-    Stability: provisional.
     """
     found = run.load_result(part)
     if found.rule is None:

@@ -161,8 +161,6 @@ def recommend(
 
     Raises:
         ConstraintError: If a list cannot keep a constraint, and neither the run nor the argument allows it.
-
-    Stability: provisional.
     """
     step = count_steps(on_step, "making lists", 2)
     result = run.model_or_result(part, base=base)
@@ -218,8 +216,6 @@ def evaluate_run(
 
     Raises:
         InputError: If a metric needs labels that the part does not have.
-
-    Stability: provisional.
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
@@ -240,10 +236,7 @@ def evaluate_run(
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:
-    """Return the metrics that a text such as ``ndcg@10,gini@20`` names; ``paper`` means those of the paper's tables.
-
-    Stability: provisional.
-    """
+    """Return the metrics that a text such as ``ndcg@10,gini@20`` names; ``paper`` means those of the paper's tables."""
     if words is None:
         return None
     names = (
