@@ -23,14 +23,13 @@ ROUNDING = 1e-10
 BATCH = 100_000  # users of all permutations that are in memory at a time
 
 
-def loses_more(old: Array, new: Array, masks: Sequence[Mask], seed: int = 0) -> list[float | None]:
+def loses_more(old: Array, new: Array, masks: Sequence[Mask]) -> list[float | None]:
     """Return the p-value of each segment for "it loses no more than the others", corrected by Holm.
 
     Args:
         old: ``(n,)`` values before.
         new: ``(n,)`` values after.
         masks: ``(n,)`` bool for each segment.
-        seed: Of the permutations; the same for all segments.
 
     Returns:
         One p-value per segment; None if one side has fewer than two users or a mean of 0 before. Such segments are not
@@ -48,7 +47,7 @@ def loses_more(old: Array, new: Array, masks: Sequence[Mask], seed: int = 0) -> 
 
         p_values = ndtr(observed)
     else:
-        p_values = _by_permutation(observed, moments, inside, seed)
+        p_values = _by_permutation(observed, moments, inside)
     for at, p_value in zip(tested, holm(p_values), strict=True):
         found[at] = float(p_value)
     return found
@@ -72,8 +71,8 @@ def _testable(old: Array, mask: Mask) -> bool:
     return all(len(side) >= SMALLEST and side.mean() > 0 for side in sides)
 
 
-def _by_permutation(observed: Array, moments: Array, inside: Array, seed: int) -> Array:
-    generator, total = np.random.default_rng(seed), moments.sum(axis=0)
+def _by_permutation(observed: Array, moments: Array, inside: Array) -> Array:
+    generator, total = np.random.default_rng(0), moments.sum(axis=0)
     at_most = np.ones(len(observed))  # the users as they are count as one of the permutations
     users, left = np.arange(len(moments)), PERMUTATIONS
     while left:

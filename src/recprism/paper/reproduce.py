@@ -306,12 +306,12 @@ def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]
     return made
 
 
-def _t_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | tuple[None, None]:
+def _t_interval(values: NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
     from scipy import stats
 
     if len(values) < 2:
         return None, None
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
 
 

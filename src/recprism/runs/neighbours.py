@@ -85,14 +85,14 @@ def noted(run: Run) -> NeighbourOverlap | None:
     return None if last is None else NeighbourOverlap(**last)
 
 
-def overlap_of(factors: Factors, change: Perturbation, k: int = K) -> NeighbourOverlap:
+def overlap_of(factors: Factors, change: Perturbation) -> NeighbourOverlap:
     """Compare the item vectors of the base with the changed ones; without a change of item vectors no search runs."""
     moved = change.item is not None and bool(change.item.any())
     after = change.applied_to(factors).item if moved else factors.item
-    return neighbour_overlap(factors.item, after, k)
+    return neighbour_overlap(factors.item, after)
 
 
-def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 0) -> NeighbourOverlap:
+def neighbour_overlap(before: Matrix, after: Matrix, k: int = K) -> NeighbourOverlap:
     """Compare every item's k nearest other items before and after.
 
     Memory grows with n_items and not with its square. In a large catalogue, a sample of the items is looked up among
@@ -102,7 +102,6 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
         before: ``(n_items, d)`` item vectors.
         after: ``(n_items, d)`` item vectors.
         k: Neighbours of each item.
-        seed: Of the sample.
 
     Raises:
         InputError: If the shapes differ.
@@ -117,16 +116,16 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
     n, k = len(old), min(k, len(old) - 1)
     if k < 1 or np.array_equal(old, new):
         return NeighbourOverlap(n, n, k, False, 1.0, 1.0, 1.0)
-    asked = _drawn(n, seed)
+    asked = _drawn(n)
     product = _shares_kept(old, new, asked, k, lambda matrix: matrix)
     cosine = _shares_kept(old, new, asked, k, _directions)
     means = float(product.mean()), float(cosine.mean()), float((cosine == 1).mean())
     return NeighbourOverlap(n, len(asked), k, True, *means)
 
 
-def _drawn(n: int, seed: int) -> Items:
+def _drawn(n: int) -> Items:
     most = max(1, MOST_SCORES // n)
-    return np.arange(n) if n <= most else np.sort(random_generator(seed).choice(n, most, replace=False))
+    return np.arange(n) if n <= most else np.sort(random_generator(0).choice(n, most, replace=False))
 
 
 def _shares_kept(
