@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.metrics._statistics import holm
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -51,19 +53,6 @@ def loses_more(old: Array, new: Array, masks: Sequence[Mask]) -> list[float | No
     for at, p_value in zip(tested, holm(p_values), strict=True):
         found[at] = float(p_value)
     return found
-
-
-def holm(p_values: Array) -> Array:
-    """Return ``(n,)`` p-values corrected for the n tests, in the given order.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p_values, kind="stable")
-    stepped = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
-    corrected = np.empty_like(stepped)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
 
 
 def _testable(old: Array, mask: Mask) -> bool:
