@@ -25,7 +25,8 @@ import numpy as np
 
 from recprism.data import Split, load_dataset
 from recprism.metrics import Context, evaluate
-from recprism.paper.base_models import read_model, train
+from recprism.paper.base_models.exchange import read_model
+from recprism.paper.base_models.tuned import train
 
 RECORD = Path(__file__).with_name("base_models.json")
 DATASET, METHOD, SEEDS = "ml-1m", "user-temporal", range(5)

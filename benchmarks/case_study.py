@@ -31,8 +31,8 @@ from recprism.cmb.controls import permuted
 from recprism.data import Dataset, Preparation, Split, Subtopics
 from recprism.data.dataset import Tables
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.explain.factors import Verdict
 from recprism.explain.factors.checks import Question, run_checks
+from recprism.explain.factors.verdict import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.text.efm import item_quality, mentions_of_pairs, user_attention

@@ -32,8 +32,8 @@ from recprism.data.split import Split
 from recprism.errors import RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models.factors import Factors
-from recprism.paper.base_models import make_base_model, train
 from recprism.paper.base_models.exchange import model_key
+from recprism.paper.base_models.tuned import make_base_model, train
 
 SEEDS, SPLIT_SEEDS = range(5), range(200, 205)
 LISTED = 10

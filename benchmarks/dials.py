@@ -39,7 +39,7 @@ from recprism.metrics.registry import canonical
 from recprism.models import Factors
 from recprism.rerank.goal import Goal
 from recprism.runs import Run
-from recprism.runs.jobs import find_concepts
+from recprism.runs.jobs.concepts import find_concepts
 
 TRADE_OFFS = (0.1, 0.2)
 PARTS = ("speed", "holds", "rest")

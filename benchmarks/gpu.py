@@ -23,7 +23,12 @@ import torch
 
 from cmb import SHAPES, Shape, make
 from harness import Claim, parser, report
-from recprism.cmb import CMB, Arms, EpsilonGreedy, FactorSpace, Objective, SearchSettings, search
+from recprism.cmb import CMB, EpsilonGreedy
+from recprism.cmb.objective import Objective
+from recprism.cmb.players.arms import Arms
+from recprism.cmb.players.play import SearchSettings
+from recprism.cmb.search_loop import search
+from recprism.cmb.space import FactorSpace
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics

@@ -29,7 +29,8 @@ import torch
 from harness import Claim, parser, report
 from large_worlds import Catalogue
 from memory import peak_gib
-from recprism.cmb import CMB, Progress
+from recprism.cmb import CMB
+from recprism.cmb.history import Progress
 from recprism.data import Incidence, Split, stream_parquet
 from recprism.models import Factors
 from recprism.ranking import topk_blocks

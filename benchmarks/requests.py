@@ -37,7 +37,7 @@ from pathlib import Path
 began = time.perf_counter()
 from recprism import serving
 imported = time.perf_counter() - began
-rule = serving.load(sys.argv[1])
+rule = serving.load_rule(sys.argv[1])
 loaded = time.perf_counter() - began
 request = json.loads(sys.stdin.read())
 times = []

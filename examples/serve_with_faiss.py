@@ -18,7 +18,7 @@ import numpy as np
 from recprism import serving
 from recprism.forms.vectors import as_expected, load_export
 
-folder, rule = Path(sys.argv[1]), serving.load(sys.argv[2])
+folder, rule = Path(sys.argv[1]), serving.load_rule(sys.argv[2])
 vectors = load_export(folder)  # refuses a pair of files that does not belong together
 d = rule.file.item_vectors.shape[1]  # the numbers behind these are the dials
 user_of = dict(zip(vectors.user_ids.tolist(), vectors.user, strict=True))

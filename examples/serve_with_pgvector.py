@@ -86,7 +86,7 @@ def search(table: str, vector: np.ndarray, n: int, seen: list) -> tuple[list, li
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
-folder, rule = Path(sys.argv[1]), serving.load(sys.argv[2])
+folder, rule = Path(sys.argv[1]), serving.load_rule(sys.argv[2])
 vectors = load_export(folder)  # refuses a pair of files that does not belong together
 d = rule.file.item_vectors.shape[1]  # the numbers behind these are the dials
 user_of = dict(zip(vectors.user_ids.tolist(), vectors.user, strict=True))

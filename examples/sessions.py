@@ -27,8 +27,7 @@ from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.forms import collect_rule
 from recprism.models import Factors
 from recprism.ranking._threads import one_thread
-from recprism.serving import Ranked, ServedRule
-from recprism.serving import load as load_rule
+from recprism.serving import Ranked, ServedRule, load_rule
 
 LENGTH, DIM, HEADS = 30, 48, 2
 BATCH, RIVALS, PATIENCE = 64, 200, 3

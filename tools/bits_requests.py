@@ -21,7 +21,7 @@ from recprism.service import Settings, create_app
 
 def request_time(folder: Path) -> Any:
     """Ask the exported rule in this process."""
-    rule = serving.load(folder / "rule", prices=PRICES)
+    rule = serving.load_rule(folder / "rule", prices=PRICES)
     asked = requests(folder)
     answers = {name: rule.rerank(**request).to_dict() for name, request in asked.items()}
     options: list[dict[str, Any]] = [{"history": []}, {"k": 5, "price": 0.2, "history": asked["0 history"]["history"]}]

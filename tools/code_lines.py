@@ -1,10 +1,11 @@
-"""Count the lines of code of src/recprism, in all and by room.
+"""Count the lines of code of src/recprism, in all and by room, and its public names.
 
 python tools/code_lines.py           the package
 python tools/code_lines.py tests     the Python files of another folder
 
 A line counts if it holds a token of code; docstrings, comments and blank lines do not. A statement over three lines is
-three lines, and so are the inner lines of a string that is no docstring. Stubs (.pyi) are not counted.
+three lines, and so are the inner lines of a string that is no docstring. Stubs (.pyi) are not counted; they list
+the public names.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ def main() -> None:
     print(f"{sum(rooms.values()):,} code lines in {name}, without docstrings, comments and blank lines")
     for room, lines in rooms.most_common():
         print(f"{lines:8,}  {room}")
+    if names := public_names(root):
+        print(f"{len(names):,} public names in the stubs")
 
 
 def by_room(root: Path) -> Counter[str]:
@@ -51,6 +54,11 @@ def by_room(root: Path) -> Counter[str]:
         folder = path.relative_to(root).parent.parts
         rooms[folder[0] if folder else TOP] += code_lines(path.read_text(encoding="utf-8"))
     return rooms
+
+
+def public_names(root: Path) -> set[str]:
+    """Find the names that the stubs under ``root`` list."""
+    return {line.split()[-1] for stub in root.rglob("__init__.pyi") for line in stub.read_text("utf-8").splitlines()}
 
 
 def code_lines(source: str) -> int:

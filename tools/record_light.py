@@ -16,7 +16,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recprism.explain import why_list
+from recprism.explain.reasons.questions import why_list
 from recprism.runs import Run
 
 USERS = range(0, 500, 125)

@@ -44,7 +44,9 @@ def _api(found: re.Match[str]) -> str:
         return NOT_HERE
     module = import_module(found.group(1))
     parts = [_directive(module, name) for name in public_names(module)]
-    return "\n".join(["```{eval-rst}", f".. currentmodule:: {module.__name__}", "", *parts, "```"])
+    level = re.findall(r"^Stability: (\w+)\.$", str(module.__doc__), re.MULTILINE)[0]
+    said = f"Stability: {level}, unless an entry says otherwise."
+    return "\n".join([said, "", "```{eval-rst}", f".. currentmodule:: {module.__name__}", "", *parts, "```"])
 
 
 def _directive(module: ModuleType, name: str) -> str:

@@ -15,7 +15,7 @@ HELP = """Usage: recprism COMMAND ...
 Most commands need packages that are not installed.
 All commands: pip install 'recprism[full]'
 `recprism serve` alone: pip install 'recprism[serve]'
-In Python, recprism.serving.load(FOLDER) serves an exported rule without them.
+In Python, recprism.serving.load_rule(FOLDER) serves an exported rule without them.
 """
 
 

@@ -18,7 +18,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from recprism import BPRMF, Diversifier, Scenario
-from recprism.budget import within_budget
+from recprism.budget.within import within_budget
 from recprism.data import Dataset, Interactions
 from recprism.errors import InputError
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from recprism.explain.explained import ExplanationInShort
-from recprism.report import render
 from recprism.report.content import Content
+from recprism.report.html import render
 
 
 @pytest.fixture

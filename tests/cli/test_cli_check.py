@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from recprism.budget import certify, possible_losses
+from recprism.budget.certifying import certify
+from recprism.budget.evidence import possible_losses
 from recprism.deploy.check import _least_gained
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within, effect

@@ -319,7 +319,7 @@ def test_audit_takes_no_vectors(recprism: Recprism, world: Path) -> None:
 def test_the_studio_opens_every_kind_of_run(runs: dict[str, Path], tmp_path: Path) -> None:
     from fastapi import testclient
 
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     copies = [Path(shutil.copytree(runs[name], tmp_path / name)) for name in (HELD_OUT, NO_LABELS, BARE)]
     with testclient.TestClient(create_app(copies), base_url="http://127.0.0.1") as client:

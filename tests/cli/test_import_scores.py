@@ -21,7 +21,7 @@ from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
-from recprism.runs.jobs import put_result
+from recprism.runs.jobs.saved import put_result
 from recprism.runs.run import Run
 
 Recprism = Callable[..., Any]
@@ -92,7 +92,7 @@ def test_request_time_gives_the_live_lists(ok: Recprism, run: Path, world: Path,
     assert lists != live_lists(ok, run, tmp_path, "--judged") != live_lists(ok, run, tmp_path, "--judged", "--base")
     made = ok("export", run, "-o", tmp_path / "rule", "--json").json
     assert made["vectors"] is False
-    rule = serving.load(tmp_path / "rule")
+    rule = serving.load_rule(tmp_path / "rule")
     scores = pl.read_csv(world / "scores.csv")
     taken = pl.concat([pl.read_csv(world / name) for name in ("before.csv", "later.csv")])
     assert len(lists) == N_USERS

@@ -188,7 +188,7 @@ def test_every_command_takes_text_ids(shop: Path, name: str, recprism: Recprism)
 def test_studio(shop: Path) -> None:
     from fastapi.testclient import TestClient
 
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     with TestClient(create_app([shop / "run"]), base_url="http://127.0.0.1") as client:
         for user in ODD:

@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.cmb import CMB, WORTHS, MarginalCredit, worth_of
+from recprism.cmb import CMB, MarginalCredit
 from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb.controls import permuted
 from recprism.cmb.credit.marginal import to_items, to_users
-from recprism.cmb.credit.worth import by_exchange
+from recprism.cmb.credit.worth import WORTHS, by_exchange, worth_of
 from recprism.cmb.objective import resolve
 from recprism.cmb.search_loop import Progress
 from recprism.data import Dataset, Incidence, Split

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.cmb import CMB, Arms, EpsilonGreedy, FactorSpace, MarginalCredit, Objective
+from recprism.cmb import CMB, EpsilonGreedy, MarginalCredit
 from recprism.cmb._dual_averaging import DualAveragingSettings, dual_averaging
 from recprism.cmb.credit.marginal import to_items
 from recprism.cmb.history import Progress
+from recprism.cmb.objective import Objective
 from recprism.cmb.players._memory import Players, Ties
+from recprism.cmb.players.arms import Arms
 from recprism.cmb.search_loop import SearchSettings, search
+from recprism.cmb.space import FactorSpace
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.cmb import CMB, Progress
+from recprism.cmb import CMB
 from recprism.cmb import _sampling as sample
 from recprism.cmb._sampling import Sampling, mean_and_error
+from recprism.cmb.history import Progress
 from recprism.cmb.objective import Objective
 from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError

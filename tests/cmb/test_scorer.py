@@ -13,7 +13,8 @@ from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.ranking import rank_scores, topk
+from recprism.ranking import topk
+from recprism.ranking.scores import rank_scores
 
 N_USERS, N_ITEMS, DIM = 40, 30, 6
 

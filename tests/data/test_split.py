@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.data import Dataset, Interactions, Split, split_interactions
-from recprism.data.split import BY_TIME, METHODS, Part
+from recprism.data import Dataset, Interactions, Split
+from recprism.data.split import BY_TIME, METHODS, Part, split_interactions
 from recprism.errors import InputError
 
 PARTS: tuple[Part, ...] = ("train", "validation", "test")

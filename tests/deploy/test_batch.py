@@ -18,7 +18,8 @@ import polars as pl
 import pytest
 
 from recprism.data import Incidence, Subtopics
-from recprism.deploy.batch import BatchRule, make_batch
+from recprism.deploy.batch import make_batch
+from recprism.deploy.batch.lists import BatchRule
 from recprism.dials import lists_to_dials
 from recprism.errors import BusyError, InputError
 from recprism.forms import RuleFile

@@ -102,7 +102,7 @@ def test_an_exported_rule_makes_the_live_lists_at_request_time(
 ) -> None:
     run = runs[kind]
     assert call("export", run.path, "-o", tmp_path / "rule") == 0
-    rule, factors = serving.load(tmp_path / "rule"), run.factors()
+    rule, factors = serving.load_rule(tmp_path / "rule"), run.factors()
     wanted = items_of(recommend(run, 10)[0])
     known = dict(known_pairs(run).group_by("user_id").agg("item_id").iter_rows())
     for row in range(0, factors.n_users, 12):

@@ -11,11 +11,10 @@ import pytest
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
-from recprism.deploy import stability_of
-from recprism.deploy.stability import _agreement
+from recprism.deploy.stability import _agreement, stability_of
 from recprism.dials import Dials
 from recprism.errors import InputError
-from recprism.explain import reason_codes, why_list
+from recprism.explain.reasons.questions import reason_codes, why_list
 from recprism.forms import compile_dials
 from recprism.models import Factors
 from recprism.rerank import Rule

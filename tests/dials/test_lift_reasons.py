@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from recprism.dials import explain_lifts, find_lifts
+from recprism.dials.lift_reasons import explain_lifts
+from recprism.dials.lifts import LiftSearch, ranked_with_lifts
 from recprism.errors import InputError
 
 N_USERS, N_ITEMS, K = 40, 25, 4
@@ -24,12 +25,12 @@ def ranked():
 @pytest.mark.parametrize("goal", ["shown_often", "shown_3_times", "gini"])
 def test_every_clause_follows_from_the_numbers(ranked, goal):
     items, scores = ranked
-    found = find_lifts(items, scores, K, goal=goal, trade_off=0.3, n_items=N_ITEMS)
+    found = LiftSearch(items, scores, K, goal=goal, n_items=N_ITEMS).at(0.3)
     reasons = explain_lifts(found, [f"film {item}" for item in range(N_ITEMS)])
     assert len(reasons) == (found.lift > 0).sum() > 0
     assert [it.lift for it in reasons] == sorted((it.lift for it in reasons), reverse=True)
     base = np.bincount(items[:, :K].ravel(), minlength=N_ITEMS)
-    lists = np.bincount(found.added_to(items, scores, K)[0].ravel(), minlength=N_ITEMS)
+    lists = np.bincount(ranked_with_lifts(items, scores, found.lift)[0][:, :K].ravel(), minlength=N_ITEMS)
     spans = np.mean(scores[:, 0] - scores[:, -1])
     for reason in reasons:
         item, said = int(reason.item.split()[1]), reason.sentence()
@@ -48,7 +49,7 @@ def test_every_clause_follows_from_the_numbers(ranked, goal):
 
 
 def test_no_lift_no_reason(ranked):
-    found = find_lifts(*ranked, K, goal="shown_often", trade_off=0.0, n_items=N_ITEMS)
+    found = LiftSearch(*ranked, K, goal="shown_often", n_items=N_ITEMS).at(0.0)
     assert explain_lifts(found, range(N_ITEMS)) == ()
     with pytest.raises(InputError, match="one name per item"):
         explain_lifts(found, ["a"])

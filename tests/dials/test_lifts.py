@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from recprism.dials import find_lifts
 from recprism.dials import lifts as module
+from recprism.dials.lifts import LiftSearch, ranked_with_lifts
 from recprism.errors import InputError
-from recprism.metrics import Context, Lists, parse
+from recprism.metrics import Context, Lists
+from recprism.metrics.registry import parse
 from recprism.models import Factors
 from recprism.rerank import Features, Optimal
 
@@ -60,7 +61,7 @@ def test_known_answer():
     """Item 2 is in nobody's list. It misses them by 0.9, 0.3, 0.5 and 0.8: two showings need a lift of 0.5."""
     items = np.array([[0, 1, 2]] * 4)
     scores = np.array([[2.0, 1.0, 0.1], [2.0, 1.0, 0.7], [2.0, 1.0, 0.5], [2.0, 1.0, 0.2]])
-    found = find_lifts(items, scores, 2, goal="shown_2_times", trade_off=0.4, n_items=3)
+    found = LiftSearch(items, scores, 2, goal="shown_2_times", n_items=3).at(0.4)
     assert found.lift[[0, 1]].tolist() == [0, 0]
     assert found.lift[2] == pytest.approx(0.5 + module.STEP * found.score_range)
     assert found.before.tolist() == [4, 4, 0]
@@ -70,10 +71,10 @@ def test_known_answer():
 def test_an_item_that_costs_too_much_is_not_lifted():
     items, scores = np.array([[0, 1]] * 4), np.array([[1.0, 0.1], [1.0, 0.0], [1.0, -0.1], [1.0, -0.2]])
     # Mean exposure 2, n = 2: the lift of item 1 may be t / (1 - t) times the mean range 1.05, and it needs 1.
-    dear, cheap = (find_lifts(items, scores, 1, goal="shown_2_times", trade_off=t, n_items=2) for t in (0.4, 0.6))
+    dear, cheap = (LiftSearch(items, scores, 1, goal="shown_2_times", n_items=2).at(t) for t in (0.4, 0.6))
     assert dear.lift.tolist() == [0, 0]
     assert cheap.lift[1] > 1
-    assert find_lifts(items, scores, 1, goal="shown_5_times", trade_off=0.9, n_items=2).lift.tolist() == [0, 0]
+    assert LiftSearch(items, scores, 1, goal="shown_5_times", n_items=2).at(0.9).lift.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -81,9 +82,9 @@ def test_lists_show_the_lifted_items_at_the_lowest_cost(seed, monkeypatch):
     monkeypatch.setattr(module, "STEP", 1e-4)
     monkeypatch.setattr(module, "ROUNDS", 100_000)
     items, scores = world(seed)
-    found = find_lifts(items, scores, 3, goal="shown_3_times", trade_off=0.3, n_items=9)
+    found = LiftSearch(items, scores, 3, goal="shown_3_times", n_items=9).at(0.3)
     assert (found.lift > 0).any()
-    lists, _ = found.added_to(items, scores, 3)
+    lists = ranked_with_lifts(items, scores, found.lift)[0][:, :3]
     full = np.empty((12, 9))
     np.put_along_axis(full, items, scores, 1)
     got = np.take_along_axis(full, lists, 1).sum()
@@ -122,8 +123,8 @@ def test_properties(seed, goal):
     items, scores = world(seed, n_users, n_items, depth=int(generator.integers(5, n_items + 1)))
     value = None
     for trade_off in (0.0, 0.05, 0.2, 0.4, 0.7, 1.0):
-        found = find_lifts(items, scores, 4, goal=goal, trade_off=trade_off, n_items=n_items)
-        lists, lifted = found.added_to(items, scores, 4)
+        found = LiftSearch(items, scores, 4, goal=goal, n_items=n_items).at(trade_off)
+        lists, lifted = (it[:, :4] for it in ranked_with_lifts(items, scores, found.lift))
         assert (found.lift >= 0).all()
         assert np.array_equal(found.before, exposure_of(items[:, :4], n_items))
         assert np.array_equal(found.after, exposure_of(lists, n_items))
@@ -143,11 +144,11 @@ def test_properties(seed, goal):
 @given(st.integers(0, 10**6))
 def test_no_item_is_lifted_that_reaches_its_aim_without_its_lift(seed):
     items, scores = world(seed, 15, 10)
-    found = find_lifts(items, scores, 3, goal="shown_3_times", trade_off=0.3, n_items=10)
+    found = LiftSearch(items, scores, 3, goal="shown_3_times", n_items=10).at(0.3)
     for item in found.items:
         without = found.lift.copy()
         without[item] = 0
-        lists, _ = module.Lifts("", 3, without, found.before, found.after, 1.0, 15).added_to(items, scores, 3)
+        lists = ranked_with_lifts(items, scores, without)[0][:, :3]
         assert exposure_of(lists, 10)[item] < 3
 
 
@@ -155,10 +156,10 @@ def test_an_inner_product_serves_the_lifted_lists():
     generator = np.random.default_rng(3)
     base = Factors.from_arrays(generator.standard_normal((80, 6)), generator.standard_normal((40, 6)))
     items, scores = base.rank(40)
-    found = find_lifts(items, scores, 5, goal="shown_often", trade_off=0.1, n_items=40)
+    found = LiftSearch(items, scores, 5, goal="shown_often", n_items=40).at(0.1)
     assert (found.lift > 0).any()
     served, _ = found.applied_to(base).rank(5)
-    assert np.array_equal(served, found.added_to(items, scores, 5)[0])
+    assert np.array_equal(served, ranked_with_lifts(items, scores, found.lift)[0][:, :5])
     again = found.applied_to(found.applied_to(base))
     assert np.allclose(again.item_bias, 2 * found.lift)
 
@@ -180,14 +181,14 @@ def test_a_rule_runs_on_lifted_scores():
     features = Features(subtopics=(generator.random((40, 6)) < 0.3).astype(float))
     rule = Optimal(trade_off=0.1)
     plain = rule(items, scores, 5, features=features)
-    about = {"goal": "shown_often", "trade_off": 0.15, "n_items": 40}
-    found = find_lifts(items, scores, 5, **about, rule=rule, features=features)
-    lists = rule(*found.added_to(items, scores), 5, features=features)
+    about = {"goal": "shown_often", "n_items": 40}
+    found = LiftSearch(items, scores, 5, **about).at(0.15, rule, features)
+    lists = rule(*ranked_with_lifts(items, scores, found.lift), 5, features=features)
     assert np.array_equal(found.before, exposure_of(plain, 40))
     assert np.array_equal(found.after, exposure_of(lists, 40))
     assert (found.after >= 5).sum() > (found.before >= 5).sum()
-    alone = find_lifts(items, scores, 5, **about)
-    blind = rule(*alone.added_to(items, scores), 5, features=features)
+    alone = LiftSearch(items, scores, 5, **about).at(0.15)
+    blind = rule(*ranked_with_lifts(items, scores, alone.lift), 5, features=features)
     assert (found.after >= 5).sum() >= (exposure_of(blind, 40) >= 5).sum(), "lifts that know the rule do better"
 
 
@@ -213,28 +214,27 @@ def test_margins_hold_the_list_of_the_rule():
 def test_empty_places_and_short_lists():
     items, scores = world(1)
     items[0, 2:], items[1] = -1, -1
-    found = find_lifts(items, scores, 3, goal="shown_2_times", trade_off=0.3, n_items=9)
-    lists, _ = found.added_to(items, scores, 3)
+    found = LiftSearch(items, scores, 3, goal="shown_2_times", n_items=9).at(0.3)
+    lists = ranked_with_lifts(items, scores, found.lift)[0][:, :3]
     assert (lists[0, 2:] == -1).all()
     assert (lists[1] == -1).all()
     assert np.array_equal(found.after, exposure_of(lists, 9))
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("goal", "asked", "words"),
     [
-        ({"goal": "ndcg"}, "there is no path towards"),
-        ({"trade_off": 1.5}, "trade_off"),
-        ({"rule": Optimal(goals={"alpha_ndcg": 1.0})}, "does not combine with alpha_ndcg"),
-        ({"weight": -1.0}, "weight"),
+        ("ndcg", (0.2,), "there is no path towards"),
+        ("shown_often", (1.5,), "trade_off"),
+        ("shown_often", (0.2, Optimal(goals={"alpha_ndcg": 1.0})), "does not combine with alpha_ndcg"),
     ],
 )
-def test_mistakes(change, words):
+def test_mistakes(goal, asked, words):
     items, scores = world(0)
     with pytest.raises(InputError, match=words):
-        find_lifts(items, scores, 3, **{"goal": "shown_often", "trade_off": 0.2, "n_items": 9, **change})
+        LiftSearch(items, scores, 3, goal=goal, n_items=9).at(*asked)
     with pytest.raises(InputError, match="lifts for 9 items"):
-        found = find_lifts(items, scores, 3, goal="gini", trade_off=0.2, n_items=9)
+        found = LiftSearch(items, scores, 3, goal="gini", n_items=9).at(0.2)
         found.applied_to(Factors.from_arrays(np.ones((2, 2)), np.ones((3, 2))))
 
 
@@ -244,7 +244,7 @@ def test_greedy_lists_are_those_of_a_naive_loop(goal):
     for seed in range(5):
         items, scores = world(seed)
         for trade_off in (0.1, 0.4, 0.7):
-            search = module.LiftSearch(items, scores, k, goal=goal, n_items=n_items)
+            search = LiftSearch(items, scores, k, goal=goal, n_items=n_items)
             found = search.greedy_lists(trade_off)
             market = search._market
             before = exposure_of(items[:, :k], n_items)
@@ -262,7 +262,7 @@ def test_greedy_lists_never_beat_the_linear_program():
     k, n_items, trade_off = 3, 9, 0.4
     for seed in range(5):
         items, scores = world(seed)
-        search = module.LiftSearch(items, scores, k, goal="gini", n_items=n_items)
+        search = LiftSearch(items, scores, k, goal="gini", n_items=n_items)
         before = exposure_of(items[:, :k], n_items)
         worth = search._market.worth("gini", None, before, trade_off / (1 - trade_off))
         lists = search.greedy_lists(trade_off)

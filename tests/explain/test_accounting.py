@@ -16,8 +16,7 @@ from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import Account, account
-from recprism.explain.accounting import NO_CATEGORY
+from recprism.explain.accounting import NO_CATEGORY, Account, account
 from recprism.models import Factors
 from recprism.rerank import Rule
 

@@ -21,8 +21,9 @@ from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import Reason, what_if, why, why_list, why_not
+from recprism.explain import Reason
 from recprism.explain.reasons._page import Page
+from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import CODES
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors

@@ -91,7 +91,7 @@ def ranked(made: Any, vector: Any, **options: Any) -> list[Any]:
 
 
 def test_a_pipeline_gives_the_lists_of_the_rule(documents: list[Any], export: Path, vectors: Factors) -> None:
-    made, rule = pipeline(documents, export), serving.load(export)
+    made, rule = pipeline(documents, export), serving.load_rule(export)
     changed = 0
     for vector in vectors.user:
         found, wanted = ranked(made, vector), rule.rank(vector, history=[])
@@ -121,7 +121,7 @@ def test_every_setting_is_in_the_file(export: Path) -> None:
 
 
 def test_options_of_a_request_reach_the_rule(scored: list[Any], export: Path) -> None:
-    ranker, rule = RecprismRanker(export, prices={"plain": 0}), serving.load(export, prices={"plain": 0})
+    ranker, rule = RecprismRanker(export, prices={"plain": 0}), serving.load_rule(export, prices={"plain": 0})
     ids, scores = [one.id for one in scored], [one.score for one in scored]
     first = ranker.run(documents=scored, history=[])["documents"][0].id
     for asked in (

@@ -23,7 +23,7 @@ settings.load_profile("recprism")
 @pytest.fixture(scope="session")
 def rule() -> serving.ServedRule:
     """The rule of the stored export: two goals, the user's history, a ban and a share of dramas."""
-    return serving.load(RECORDED)
+    return serving.load_rule(RECORDED)
 
 
 @pytest.fixture(scope="session")

@@ -10,18 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
-from recprism.metrics import (
-    ALIASES,
-    METRICS,
-    PAPER_METRICS,
-    Context,
-    Lists,
-    Metric,
-    deepest_cut,
-    evaluate,
-    parse,
-    register,
-)
+from recprism.metrics import METRICS, Context, Lists, Metric, evaluate, register
+from recprism.metrics.registry import ALIASES, parse
+from recprism.metrics.suite import PAPER_METRICS, deepest_cut
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from recprism.metrics._statistics import (
     bootstrap_means,
     percentile_interval,
     sign_flip_test,
-    wilcoxon_test,
 )
 
 
@@ -71,12 +70,6 @@ def test_sign_flips_find_no_effect_where_there_is_none() -> None:
     assert sign_flip_test(np.zeros((10, 1)), 99, np.random.default_rng(0))[0] == 1
 
 
-def test_wilcoxon_leaves_out_ties_and_the_unjudged() -> None:
-    column = np.array([0.0, np.nan, 1.0, 2.0, -0.5, 3.0, 1.5])
-    found = wilcoxon_test(np.stack([column, np.zeros(7)], axis=1), 0, np.random.default_rng(0))
-    assert found.tolist() == [stats.wilcoxon([1.0, 2.0, -0.5, 3.0, 1.5]).pvalue, 1.0]
-
-
 def judged(seed: int, lift: float) -> Evaluation:
     """Lists of which a share ``lift`` of the users finds one held-out item more."""
     n_users, n_items = 300, 60
@@ -94,10 +87,8 @@ def judged(seed: int, lift: float) -> Evaluation:
     )
 
 
-@pytest.mark.parametrize("test", ["permutation", "wilcoxon"])
-def test_a_comparison_finds_what_is_there(test: str) -> None:
-    comparison = compare(judged(0, 0.0), judged(1, 0.5), test=test)
-    assert comparison.test == test
+def test_a_comparison_finds_what_is_there() -> None:
+    comparison = compare(judged(0, 0.0), judged(1, 0.5))
     row = comparison["recall@10"]
     assert row.difference == pytest.approx(row.b - row.a) == pytest.approx(0.05, abs=0.01)
     assert row.relative == pytest.approx(row.difference / row.a)
@@ -146,7 +137,5 @@ def test_invalid_comparisons_are_refused(world: Context, items: NDArray[np.int64
         compare(a, replace(a, users=a.users[:2]))
     with pytest.raises(InputError, match="no metric in common"):
         compare(a, evaluate(items, world, ["subtopic_coverage@2"], users=a.users))
-    with pytest.raises(InputError, match="unknown test 'bayes'; choose one of permutation, wilcoxon"):
-        compare(a, a, test="bayes")
     with pytest.raises(InputError, match="ndcg@4 was not compared; there are subtopic_coverage@4"):
         compare(a, a)["ndcg@4"]

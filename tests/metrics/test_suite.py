@@ -11,7 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
-from recprism.metrics import DEFAULT_METRICS, METRICS, PAPER_METRICS, Context, Lists, evaluate, parse
+from recprism.metrics import DEFAULT_METRICS, METRICS, Context, Lists, evaluate
+from recprism.metrics.registry import parse
+from recprism.metrics.suite import PAPER_METRICS
 
 
 def test_rows_come_in_the_order_they_were_asked_for(world: Context, items: NDArray[np.int64]) -> None:

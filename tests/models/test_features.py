@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.data import Interactions, Split, split_interactions
+from recprism.data import Interactions, Split
 from recprism.data.feature_matrix import FeatureMatrix
+from recprism.data.split import split_interactions
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors

@@ -12,8 +12,9 @@ import pytest
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError
-from recprism.models import BPRMF, MODELS, Factors, LightGCN, make_model
+from recprism.models import BPRMF, Factors, LightGCN
 from recprism.models.adapters import ImplicitALS
+from recprism.models.registry import MODELS, make_model
 
 NEEDS_IMPLICIT = pytest.mark.needs("implicit")
 WORLDS: list[Any] = [

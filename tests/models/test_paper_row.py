@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from recprism.data import Dataset
-from recprism.metrics import PAPER_METRICS, Context, evaluate
+from recprism.metrics import Context, evaluate
+from recprism.metrics.suite import PAPER_METRICS
 from recprism.models import BPRMF
 
 METRICS = ("recall", "ndcg", "alpha_ndcg_paper", "subtopic_coverage", "catalogue_coverage", "ilad_paper")

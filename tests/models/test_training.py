@@ -16,9 +16,9 @@ from torch import Tensor
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError, RecprismError
-from recprism.models import BPRMF, Epoch, Factors, LightGCN
+from recprism.models import BPRMF, Factors, LightGCN
 from recprism.models.adapters import ImplicitALS
-from recprism.models.training import Checkpoint, Task, Training
+from recprism.models.training import Checkpoint, Epoch, Task, Training
 
 SMALL: dict[str, Any] = {"dim": 6, "epochs": 5, "patience": None, "batch_size": 100}
 NEEDS_IMPLICIT = pytest.mark.needs("implicit")

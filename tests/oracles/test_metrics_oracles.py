@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.stats import entropy
 
-from recprism.metrics import Evaluation, Metric, evaluate, parse
+from recprism.metrics import Evaluation, Metric, evaluate
 from recprism.metrics import lists as lists_module
 from recprism.metrics._compiled import COMPILED
 from recprism.metrics._operations import PLAIN
+from recprism.metrics.registry import parse
 
 
 @pytest.fixture(params=CASES)

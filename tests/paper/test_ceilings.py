@@ -10,7 +10,7 @@ import pytest
 
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
-from recprism.models import make_model
+from recprism.models.registry import make_model
 from recprism.paper.ceilings import best_coverage, best_distances, coverage_ceiling, distance_ceiling
 
 

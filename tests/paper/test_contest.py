@@ -15,8 +15,8 @@ from recprism.budget.path import lists_at, walk
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.metrics._statistics import holm
-from recprism.models import make_model
 from recprism.models.adapters.scores import ScoredCandidates
+from recprism.models.registry import make_model
 from recprism.paper import ceilings, certificates, promotion, tuning, verdict
 from recprism.paper import contest as grid
 from recprism.paper.cases import Case, World

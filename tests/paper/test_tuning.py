@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.metrics._operations import discounts
-from recprism.models import make_model
 from recprism.models.adapters.scores import ScoredCandidates
+from recprism.models.registry import make_model
 from recprism.paper.methods import (
     DEPTHS,
     HISTORY_WEIGHTS,

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import recprism
+from recprism.cmb._executor import LocalExecutor
 from recprism.errors import InputError, MissingDependencyError
-from recprism.parallel import LocalExecutor, executor_named
+from recprism.parallel import executor_named
 
 
 def test_unknown_names_are_refused() -> None:

@@ -13,13 +13,14 @@ import pytest
 import recprism.paper.contest as grid
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.scenario import Scenario
+from recprism.cmb._executor import LocalExecutor
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
-from recprism.models import make_model
+from recprism.models.registry import make_model
 from recprism.paper.cases import World
 from recprism.paper.fronts import frontier
 from recprism.paper.methods import RIVALS
-from recprism.parallel import LocalExecutor, RayExecutor, executor_named
+from recprism.parallel import RayExecutor, executor_named
 from recprism.testing.synthetic import make_world
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")

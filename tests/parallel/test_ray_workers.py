@@ -17,7 +17,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from recprism.cmb import CMB, Progress
+from recprism.cmb import CMB
+from recprism.cmb.history import Progress
 from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, Lists

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from recprism.explain.explained import ExplanationInShort
-from recprism.report import gather, render
+from recprism.report.collect import gather
 from recprism.report.content import Change, Content, FrontPoint
 from recprism.report.headline import Basis, headline
+from recprism.report.html import render
 from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.run import Run
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from recprism.explain.explained import ExplanationInShort
-from recprism.report import gather, render
+from recprism.report.collect import gather
 from recprism.report.content import Content
-from recprism.report.html import SCRIPTS, inline_json
+from recprism.report.html import SCRIPTS, inline_json, render
 from recprism.runs._catalogue import titles_of
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.explain import explain_run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from recprism.rerank import (
     Reranker,
     SlotFilling,
     XQuAD,
-    register,
     reranker,
     subtopic_probabilities,
 )
@@ -243,13 +241,5 @@ class TestRegistry:
             def choose(self, pool: Any, k: int, features: Features) -> torch.Tensor:  # noqa: ARG002
                 return (pool.lengths[:, None] - 1 - torch.arange(k)).clamp(min=-1)
 
-        monkeypatch.setattr("recprism.rerank.registry.RERANKERS", dict(RERANKERS))
-        register("last", Last)
+        monkeypatch.setitem(RERANKERS, "last", Last)
         assert reranker("last")(CANDIDATES, SCORES, 2).tolist() == [[2, 1], [1, 2]]
-        with pytest.raises(InputError, match="there is a re-ranker called 'last' already"):
-            register("last", Last)
-        register("last", Last, replace=True)
-        with pytest.raises(
-            InputError, match=re.escape("a re-ranker's name is lower case, with _ between words, not 'My-Own'")
-        ):
-            register("My-Own", Last)

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.metrics import Context, evaluate
-from recprism.rerank import Features, Objective, Optimal
+from recprism.rerank import Features, Optimal
 from recprism.rerank._kernels.optimal import _stand
 from recprism.rerank._kernels.prices import looks_at_order
 from recprism.rerank._kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rerank._pool import Pool
-from recprism.rerank.objective import PARTS
+from recprism.rerank.objective import PARTS, Objective
 from recprism.rerank.optimal import goal_units
 from recprism.testing._candidates import CandidateWorld, make_candidates
 

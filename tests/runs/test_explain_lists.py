@@ -14,7 +14,9 @@ from recprism.data._readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rerank import MMR, Optimal, subtopic_probabilities
-from recprism.runs.jobs import SideFiles, explain_lists_of_run, explain_lists_with_scores
+from recprism.runs.jobs import explain_lists_of_run
+from recprism.runs.jobs.explain_lists import explain_lists_with_scores
+from recprism.runs.jobs.list_files import SideFiles
 from recprism.runs.run import Run
 
 K = 10

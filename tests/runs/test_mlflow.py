@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recprism.errors import InputError, MissingDependencyError
-from recprism.models import Epoch
+from recprism.models.training import Epoch
 from recprism.runs._mlflow_sink import MlflowSink
 from recprism.runs.config import ModelConfig, RunConfig
 from recprism.runs.jobs.train import start, train

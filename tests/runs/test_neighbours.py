@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.errors import InputError
-from recprism.report import gather
+from recprism.report.collect import gather
 from recprism.runs import neighbours
 from recprism.runs.config import BudgetConfig, DiversifyConfig
 from recprism.runs.jobs.diversify import begin_search, diversify_within, search

@@ -269,7 +269,7 @@ def test_a_name_is_refused_where_there_is_no_run(
 
 
 def test_the_studio_shows_the_result_of_a_name(run: Run) -> None:
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     with pytest.raises(InputError, match="has no result named timid"):
         create_app([run.path], result="timid")

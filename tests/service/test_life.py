@@ -21,7 +21,7 @@ from recprism.budget import Promise
 from recprism.errors import InputError
 from recprism.forms.rule_file import ARRAYS, FACTS
 from recprism.service import Answer, Client, ServiceError
-from recprism.serving import load
+from recprism.serving import load_rule
 
 OLD, NEW = 0.4, 0.9
 """The trade-offs of an export and of its successor."""
@@ -82,7 +82,7 @@ def test_a_new_export_is_loaded_without_a_lost_request(
     start: Start, export: Path, ask: Callable[[Served], None]
 ) -> None:
     served = start(export, *(["--watch"] if ask is by_watching else []))
-    old = load(export)
+    old = load_rule(export)
     with load_of(served.address) as answers:
         wait_until(lambda: len(answers) > 40)
         replace_export(export)
@@ -90,7 +90,7 @@ def test_a_new_export_is_loaded_without_a_lost_request(
         wait_until(lambda: bool(answers) and answers[-1].trade_off == NEW)
         after = len(answers)
         wait_until(lambda: len(answers) > after + 40)
-    new = load(export)
+    new = load_rule(export)
     assert {it.trade_off for it in answers} == {OLD, NEW}
     for found in answers:
         rule = old if found.trade_off == OLD else new
@@ -152,7 +152,7 @@ def test_the_kill_switch_stays_on_over_a_reload(start: Start, export: Path) -> N
 def test_prices_and_candidates_of_the_command_line(start: Start, export: Path, tmp_path: Path) -> None:
     (tmp_path / "prices.json").write_text('{"new users": "5%"}', encoding="utf-8")
     served = start(export, "--prices", str(tmp_path / "prices.json"), "--candidates", "8", "--max-k", "7")
-    expected = load(export, candidates=8, prices={"new users": 0.05}).rerank(**request_of(), price="new users")
+    expected = load_rule(export, candidates=8, prices={"new users": 0.05}).rerank(**request_of(), price="new users")
     with served.client() as client:
         found = client.rerank(**request_of(), price="new users")
         assert (found.trade_off, found.ids) == (0.05, expected.ids)
@@ -212,7 +212,7 @@ def test_while_it_drains_it_answers_and_is_not_ready(start: Start, export: Path)
 def test_a_client_with_retries_loses_nothing_over_a_kill_and_a_restart(start: Start, export: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    served, rule = start(export, port=port), load(export)
+    served, rule = start(export, port=port), load_rule(export)
     probe = Client(served.address)
     assert probe.ready()
     with load_of(served.address) as answers:

@@ -10,9 +10,9 @@ import pytest
 from serving_world import K, Served, Start, file_of, request_of
 
 from recprism.errors import InputError
-from recprism.service import Steered
+from recprism.service import SteeredAnswer
 from recprism.service.answers import answer_of
-from recprism.serving import ServedRule, load
+from recprism.serving import ServedRule, load_rule
 
 OPTIONS: list[dict[str, Any]] = [
     {},
@@ -30,7 +30,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def rule(shared_export: Path) -> ServedRule:
-    return load(shared_export)
+    return load_rule(shared_export)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -99,14 +99,14 @@ def test_the_client_leaves_out_fields_of_later_versions(served: Served) -> None:
     later = {**sent, "later": 1} | {
         name: [{**it, "later": 1} for it in sent[name]] for name in ("unmet", "moved", "reasons")
     }
-    assert answer_of(Steered, later) == answer_of(Steered, sent)
+    assert answer_of(SteeredAnswer, later) == answer_of(SteeredAnswer, sent)
 
 
 def test_ids_may_be_numbers(start: Start, tmp_path: Path) -> None:
     import numpy as np
 
     file_of(item_ids=np.arange(60)).write(tmp_path / "numbers")
-    served, rule = start(tmp_path / "numbers"), load(tmp_path / "numbers")
+    served, rule = start(tmp_path / "numbers"), load_rule(tmp_path / "numbers")
     request = {"candidates": list(range(30)), "scores": [30.0 - n for n in range(30)], "history": []}
     with served.client() as client:
         assert client.rerank(**request).ids == rule.rerank(**request).ids

@@ -20,7 +20,7 @@ from recprism.service import Client
 from recprism.service._metrics import Metrics, parse
 from recprism.service._request_log import RequestLog
 from recprism.service.settings import Settings
-from recprism.serving import ServedRule, load
+from recprism.serving import ServedRule, load_rule
 
 KEYS = ("k" * 32, "l" * 32)
 
@@ -45,7 +45,7 @@ def row(number: int) -> tuple[Any, ...]:
 
 
 def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path: Path) -> None:
-    served, rule = start(export, "--log", str(tmp_path / "log")), load(export)
+    served, rule = start(export, "--log", str(tmp_path / "log")), load_rule(export)
     ask_all(served, segment="new")
     with served.client() as client:
         client.explain(**request_of())
@@ -80,7 +80,7 @@ def test_users_are_hashes_that_depend_on_the_key(start: Start, export: Path, tmp
 
 
 def test_shadow_shows_the_base_list_and_logs_both(start: Start, export: Path, tmp_path: Path) -> None:
-    served, rule = start(export, "--log", str(tmp_path / "log"), "--shadow"), load(export)
+    served, rule = start(export, "--log", str(tmp_path / "log"), "--shadow"), load_rule(export)
     with served.client() as client:
         for number in range(10):
             found, expected = client.rerank(**request_of(number)), rule.rerank(**request_of(number))
@@ -100,7 +100,7 @@ def test_shadow_shows_the_base_list_and_logs_both(start: Start, export: Path, tm
 
 def test_the_monitor_reads_the_log_of_the_service(start: Start, export: Path, tmp_path: Path) -> None:
     words = ("--log", str(tmp_path / "log"), "--log-users", "--holdout", "25%", "--holdout-price", "0")
-    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load(export)
+    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load_rule(export)
     ask_all(served, 100)
     with served.client() as client:
         late = client.rerank(**request_of(), user="late", time_limit=0)
@@ -123,7 +123,7 @@ def held_out(client: Client, **who: Any) -> bool:
 
 def test_the_holdout_has_its_share_and_its_price(start: Start, export: Path, tmp_path: Path) -> None:
     words = ("--log", str(tmp_path / "log"), "--log-users", "--holdout", "25%", "--holdout-price", "0.9")
-    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load(export)
+    served, rule = start(export, *words, RECPRISM_LOG_KEY=KEYS[0]), load_rule(export)
     with served.client() as client:
         users = [held_out(client, user=number) for number in range(200)]
         assert users == [held_out(client, user=str(number)) for number in range(200)], "the same user, the same price"
@@ -185,7 +185,7 @@ def test_a_log_below_a_file_ends_the_start(call: Any, export: Path, capsys: pyte
 
 
 def test_figures_are_those_of_the_lists(start: Start, export: Path) -> None:
-    served, rule = start(export), load(export)
+    served, rule = start(export), load_rule(export)
     constraints = {"min_items": {"art": 5, "bread": 5}}
     with served.client() as client:
         lists = [client.rerank(**request_of(number)) for number in range(20)]

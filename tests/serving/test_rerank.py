@@ -25,11 +25,11 @@ from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain import why_list
+from recprism.explain.reasons.questions import why_list
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rerank import Rule
-from recprism.serving import RequestConstraints, ServedRule, load
+from recprism.serving import RequestConstraints, ServedRule, load_rule
 from recprism.serving.__main__ import main as command_line
 from recprism.serving._kernels.matching import cheapest_match
 from recprism.serving._request import search_all
@@ -159,12 +159,12 @@ def request_1() -> dict[str, Any]:
 
 def test_a_file_comes_back(tmp_path: Path, online: ServedRule, request_1: dict[str, Any]) -> None:
     online.file.write(tmp_path / "rule")
-    again = load(tmp_path / "rule")
+    again = load_rule(tmp_path / "rule")
     assert again.rerank(**request_1).to_dict() == online.rerank(**request_1).to_dict()
     with pytest.raises(InputError, match="not empty"):
         online.file.write(tmp_path / "rule")
     with pytest.raises(InputError, match="no export of a rule"):
-        load(tmp_path)
+        load_rule(tmp_path)
     (tmp_path / "rule" / "rule.npz").write_bytes(b"PK")
     with pytest.raises(InputError, match="damaged"):
         RuleFile.read(tmp_path / "rule")
@@ -398,7 +398,7 @@ def test_a_stored_history_stands_for_the_user(tmp_path: Path) -> None:
     scenario = world(3)
     rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
     collect_rule(scenario, rule, vectors=True, histories=True).write(tmp_path / "rule")
-    online, wanted = load(tmp_path / "rule"), scenario.rank(rule)[0]
+    online, wanted = load_rule(tmp_path / "rule"), scenario.rank(rule)[0]
     for user in range(USERS):
         who = scenario.split.user_ids[user].item()
         found = online.rank(scenario.factors.user[user], user=who)
@@ -419,7 +419,7 @@ def test_an_export_of_version_0_2_is_refused(tmp_path: Path) -> None:
     facts = json.loads((tmp_path / "rule" / "rule.json").read_text(encoding="utf-8"))
     (tmp_path / "rule" / "rule.json").write_text(json.dumps({**facts, "version": 1}), encoding="utf-8")
     with pytest.raises(InputError, match=r"format 1 of an exported rule.* export the rule again with `recprism export"):
-        load(tmp_path / "rule")
+        load_rule(tmp_path / "rule")
 
 
 def test_a_batch_refuses_what_a_request_does_not_have(online: ServedRule, request_1: dict[str, Any]) -> None:
@@ -478,12 +478,12 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 COLD = """
 import json, sys
 from recprism.rerank._kernels.optimal import optimal, optimal_in_order
-from recprism.serving import load
+from recprism.serving import load_rule
 from recprism.serving._kernels.history import add_shares
 from recprism.serving._kernels.reasons import compare_lists
 import numpy as np
 
-rule, request = load(sys.argv[1]), json.loads(sys.argv[2])
+rule, request = load_rule(sys.argv[1]), json.loads(sys.argv[2])
 kernels = (optimal, optimal_in_order, compare_lists, add_shares)
 before = [len(it.signatures) for it in kernels]
 rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3, history=[])

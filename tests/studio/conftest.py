@@ -17,7 +17,7 @@ from recprism.data.incidence import Incidence
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
-from recprism.studio import create_app
+from recprism.studio.app import create_app
 
 RULES = {"rule": "sc", "lifts": "gini"}
 """Run -> the goal of its rule."""

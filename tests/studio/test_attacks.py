@@ -25,7 +25,7 @@ from recprism.runs.run import Run
 SERVE = """
 import json, os, socket, sys
 from pathlib import Path
-from recprism.studio import create_app
+from recprism.studio.app import create_app
 from recprism.service._connections import server
 from recprism.service._limits import Allowed
 

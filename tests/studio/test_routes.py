@@ -18,10 +18,10 @@ from fastapi.testclient import TestClient
 
 from recprism.budget.path import rule_at
 from recprism.budget.segments import by_segment, user_segments
-from recprism.explain import reason_codes, why_list
+from recprism.explain.reasons.questions import reason_codes, why_list
 from recprism.forms import compile_rule
 from recprism.models import Factors
-from recprism.report import gather
+from recprism.report.collect import gather
 from recprism.rerank import Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
@@ -439,7 +439,7 @@ def test_an_invalid_request_is_refused(client: TestClient, path: str, parameters
 
 @pytest.mark.slow
 def test_a_run_whose_files_change_is_opened_again(shelf: Path, tmp_path: Path, wait: Wait) -> None:
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     shutil.copytree(shelf / "plain", tmp_path / "moving")
     whole = (tmp_path / "moving" / "factors.safetensors").rename(tmp_path / "kept")
@@ -455,7 +455,7 @@ def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
     from recprism.data import load_files
     from recprism.models import BPRMF
     from recprism.runs.config import RunConfig
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     generator = np.random.default_rng(0)
     rows = {

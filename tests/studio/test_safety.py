@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from recprism.errors import InputError
 from recprism.service._safety import is_loopback
-from recprism.studio import create_app
+from recprism.studio.app import create_app
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/runs", "/static/studio.js", "/charts/vega.min.js", "/nowhere"])

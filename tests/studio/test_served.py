@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 from recprism.deploy import monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.forms import RuleFile
-from recprism.studio import create_app
+from recprism.studio.app import create_app
 
 
 @pytest.fixture

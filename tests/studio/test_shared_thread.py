@@ -12,7 +12,7 @@ from types import FunctionType
 import pytest
 from fastapi.testclient import TestClient
 
-from recprism.studio import create_app
+from recprism.studio.app import create_app
 from recprism.studio.shared_thread import SharedThread
 
 

@@ -498,7 +498,7 @@ def in_python(line: str) -> Row:
     from recprism.errors import RecprismError
     from recprism.metrics import Context
     from recprism.runs.run import Run
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     names = {"BPRMF": BPRMF, "CMB": CMB, "Factors": Factors, "LightGCN": LightGCN, "evaluate": evaluate}
     names |= {"np": np, "create_app": create_app}

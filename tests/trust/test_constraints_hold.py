@@ -24,7 +24,7 @@ from recprism.runs.jobs.train import evaluate_run
 from recprism.runs.result import lists_to_frame
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
-from recprism.serving import load
+from recprism.serving import load_rule
 from recprism.studio.downloads import lists_file, vectors_file
 from recprism.studio.view import View
 
@@ -98,7 +98,7 @@ def test_a_banned_item_is_in_no_export_of_vectors(
 
 def test_a_banned_item_is_in_no_list_of_an_exported_rule(banning: Run, call: Call, tmp_path: Path) -> None:
     assert call("export", banning.path, "-o", tmp_path / "rule") == 0
-    rule, factors, banned = load(tmp_path / "rule"), banning.factors(), banning.constraints.banned
+    rule, factors, banned = load_rule(tmp_path / "rule"), banning.factors(), banning.constraints.banned
     everything = factors.item_ids.tolist()
     assert set(banned) < set(everything)
     for user in (0, 7):

@@ -170,7 +170,7 @@ def requests(world: World, live: bool) -> dict[Any, dict[str, Any]]:
 
 
 def of_the_serving_library(world: World, live: bool) -> Lists:
-    rule = serving.load(exported(world))
+    rule = serving.load_rule(exported(world))
     found = {user: rule.rank(**it) for user, it in requests(world, live).items()}
     for answer in found.values():
         assert [it.item for it in answer.reasons] == list(answer.ids if answer.fallback is None else ())
@@ -180,7 +180,7 @@ def of_the_serving_library(world: World, live: bool) -> Lists:
 def of_stored_histories(world: World, live: bool) -> Lists | None:
     if not live:
         return None
-    rule = serving.load(exported(world))
+    rule = serving.load_rule(exported(world))
     return {user: list(rule.rank(it["user_vector"], user=user).ids) for user, it in requests(world, live=True).items()}
 
 
@@ -193,8 +193,8 @@ def of_the_service(world: World, live: bool) -> Lists:
 def of_a_rule_after_a_restart(world: World, live: bool) -> Lists:
     code = """
 import json, sys
-from recprism.serving import load
-rule = load(sys.argv[1])
+from recprism.serving import load_rule
+rule = load_rule(sys.argv[1])
 print(json.dumps([list(rule.rank(**it).ids) for it in json.load(sys.stdin)]))
 """
     asked = requests(world, live)

@@ -50,7 +50,7 @@ def request_of(found: Result) -> dict[str, Any]:
 
 
 def test_the_exported_rule_holds_what_was_certified(found: Result, folder: Path) -> None:
-    kept, promised = found.certificate, serving.load(folder).certificate
+    kept, promised = found.certificate, serving.load_rule(folder).certificate
     assert kept is not None
     assert kept.last is not None
     assert promised is not None
@@ -64,7 +64,7 @@ def test_the_exported_rule_holds_what_was_certified(found: Result, folder: Path)
 
 
 def test_answers_say_whether_they_are_as_tested(found: Result, folder: Path, request_of: dict[str, Any]) -> None:
-    rule = serving.load(folder, scorer=found.scorer)
+    rule = serving.load_rule(folder, scorer=found.scorer)
     assert rule.rerank(**request_of).as_tested is True
     assert rule.rerank(**request_of).to_dict()["as_tested"] is True
     few = {name: it[:50] for name, it in request_of.items() if name != "history"}
@@ -81,17 +81,17 @@ def test_answers_say_whether_they_are_as_tested(found: Result, folder: Path, req
     for words, change in cases.items():
         (said,) = rule.rerank(**{**request_of, **change}).as_tested  # type: ignore[misc]
         assert said.startswith(words)
-    assert serving.load(folder, candidates=50, scorer=found.scorer).rerank(**request_of).as_tested == (
+    assert serving.load_rule(folder, candidates=50, scorer=found.scorer).rerank(**request_of).as_tested == (
         "50 candidates, tested with 100",
     )
     rule.enabled = False
     assert rule.rerank(**request_of).as_tested == ("switched off",)
-    (said,) = serving.load(folder).rerank(**request_of).as_tested  # type: ignore[misc]
+    (said,) = serving.load_rule(folder).rerank(**request_of).as_tested  # type: ignore[misc]
     assert said == f"a scorer without a name, tested with {found.scorer!r}"
 
 
 def test_vectors_of_the_export_are_its_own_scorer_and_old_histories_are_named(found: Result, folder: Path) -> None:
-    rule, vectors = serving.load(folder), found.scenario.factors.search_vectors[0]
+    rule, vectors = serving.load_rule(folder), found.scenario.factors.search_vectors[0]
     user = found.scenario.base.user_ids[0].item()
     assert rule.rank(vectors[0], user=user).as_tested is True
     stored = rule.file.histories_of
@@ -114,13 +114,13 @@ def test_a_rule_that_was_changed_after_its_test_is_refused(folder: Path, tmp_pat
     (tmp_path / "rule.npz").write_bytes((folder / "rule.npz").read_bytes())
     (tmp_path / "rule.json").write_text(json.dumps({**facts, **change}), encoding="utf-8")
     with pytest.raises(InputError, match="changed after it was certified"):
-        serving.load(tmp_path)
+        serving.load_rule(tmp_path)
 
 
 def test_the_service_shows_it_and_every_answer_has_it(found: Result, folder: Path, request_of: dict[str, Any]) -> None:
     with TestClient(create_app(folder, Settings(scorer=found.scorer)), base_url="http://127.0.0.1") as client:
         shown = client.get("/rule").json()["certificate"]
-        assert Promise.from_dict(shown) == serving.load(folder).certificate
+        assert Promise.from_dict(shown) == serving.load_rule(folder).certificate
         assert ASSUMED in shown["sentence"]
         assert client.post("/rerank", json=request_of).json()["as_tested"] is True
         other = client.post("/rerank", json={**request_of, "scorer": "other"}).json()["as_tested"]
@@ -136,7 +136,7 @@ def test_a_batch_holds_it(found: Result, folder: Path, tmp_path: Path) -> None:
     made = make_batch(folder, tmp_path / "users.parquet", tmp_path / "a", seen=tmp_path / "seen.parquet")
     said = json.loads((tmp_path / "a" / "batch.json").read_text(encoding="utf-8"))
     assert made.as_tested is said["as_tested"] is True
-    assert Promise.from_dict(said["certificate"]) == serving.load(folder).certificate
+    assert Promise.from_dict(said["certificate"]) == serving.load_rule(folder).certificate
     other = make_batch(folder, tmp_path / "users.parquet", tmp_path / "b", repeat_seen=True, k=5)
     assert other.as_tested == ("lists of 5, tested with 10", "no history, tested users had one")
     assert "not made as those that were tested" in other.sentences()[-1]

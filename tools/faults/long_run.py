@@ -97,7 +97,7 @@ def ask_the_studio(run: Path) -> None:
     """Open the run in a studio of its own, ask each kind of question, close it."""
     from fastapi.testclient import TestClient
 
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     with TestClient(create_app([run]), base_url="http://127.0.0.1") as client:
         while (state := client.get("/api/runs/run").json())["phase"] != "ready":

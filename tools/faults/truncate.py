@@ -98,7 +98,7 @@ def open_in_studio(run: Path) -> Answer:
     from fastapi.testclient import TestClient
 
     from recprism.errors import RecprismError
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     try:
         app = create_app([run])

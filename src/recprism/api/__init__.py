@@ -1,4 +1,7 @@
-"""The public verbs and the result class."""
+"""The public verbs and the result class.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -19,7 +19,9 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
-from recprism.models import Factors, make_model
+from recprism.models import Factors
+from recprism.models.registry import make_model
+from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
 from recprism.runs.result import Result
 
@@ -51,8 +53,6 @@ class Diversifier:
 
     >>> Diversifier(budget=0.02).set_params(k=20)
     Diversifier(budget=0.02, k=20)
-
-    Stability: provisional.
     """
 
     base_: Factors

@@ -35,8 +35,6 @@ def load(source: str | Path, **options: Any) -> Dataset:
 
     >>> load("ml-latest-small").split(seed=0).n_users
     601
-
-    Stability: provisional.
     """
     name = str(source)
     if name.partition(":")[0] in NAMED:
@@ -78,8 +76,6 @@ def from_frames(
     >>> films = pl.DataFrame({"item_id": ["x", "y"], "genres": ["Drama|War", "War"]})
     >>> from_frames(events, films, category_column="genres").subtopics.names
     ('Drama', 'War')
-
-    Stability: provisional.
     """
     table = None if items is None else as_polars(items, "items")
     long = topic_table(categories)
@@ -116,8 +112,6 @@ def from_arrays(
 
     >>> from_arrays(["a", "a", "b"], [1, 2, 1], categories={1: ["War"], 2: ["War", "Drama"]}).stats()["interactions"]
     3
-
-    Stability: provisional.
     """
     given = {"user_id": users, "item_id": items, "rating": ratings, "timestamp": timestamps}
     columns = {name: _column(values, name) for name, values in given.items() if values is not None}

@@ -53,8 +53,6 @@ def audit(
 
     Returns:
         A table and a front for each goal.
-
-    Stability: provisional.
     """
     goals = [goal] if isinstance(goal, str | Mapping | Goal) else goal
     case = case if clusters is None else case.with_clusters(clusters)
@@ -102,8 +100,6 @@ def diversify(
 
     Returns:
         The result. If not even the smallest change is certified, its lists are those of the model.
-
-    Stability: provisional.
     """
     cost = f"ndcg@{case.k}"
     asked = {metric_name(name, case.k): it for name, it in (guards or {}).items()}

@@ -1,4 +1,7 @@
-"""What diversity costs, and how much of it a certified budget buys."""
+"""What diversity costs, and how much of it a certified budget buys.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.metrics._statistics import holm
+
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
@@ -23,14 +25,13 @@ ROUNDING = 1e-10
 BATCH = 100_000  # users of all permutations that are in memory at a time
 
 
-def loses_more(old: Array, new: Array, masks: Sequence[Mask], seed: int = 0) -> list[float | None]:
+def loses_more(old: Array, new: Array, masks: Sequence[Mask]) -> list[float | None]:
     """Return the p-value of each segment for "it loses no more than the others", corrected by Holm.
 
     Args:
         old: ``(n,)`` values before.
         new: ``(n,)`` values after.
         masks: ``(n,)`` bool for each segment.
-        seed: Of the permutations; the same for all segments.
 
     Returns:
         One p-value per segment; None if one side has fewer than two users or a mean of 0 before. Such segments are not
@@ -48,23 +49,10 @@ def loses_more(old: Array, new: Array, masks: Sequence[Mask], seed: int = 0) -> 
 
         p_values = ndtr(observed)
     else:
-        p_values = _by_permutation(observed, moments, inside, seed)
+        p_values = _by_permutation(observed, moments, inside)
     for at, p_value in zip(tested, holm(p_values), strict=True):
         found[at] = float(p_value)
     return found
-
-
-def holm(p_values: Array) -> Array:
-    """Return ``(n,)`` p-values corrected for the n tests, in the given order.
-
-    >>> holm(np.array([0.01, 0.04, 0.03])).round(2).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(p_values, kind="stable")
-    stepped = np.maximum.accumulate(p_values[order] * np.arange(len(order), 0, -1))
-    corrected = np.empty_like(stepped)
-    corrected[order] = np.minimum(stepped, 1.0)
-    return corrected
 
 
 def _testable(old: Array, mask: Mask) -> bool:
@@ -72,8 +60,8 @@ def _testable(old: Array, mask: Mask) -> bool:
     return all(len(side) >= SMALLEST and side.mean() > 0 for side in sides)
 
 
-def _by_permutation(observed: Array, moments: Array, inside: Array, seed: int) -> Array:
-    generator, total = np.random.default_rng(seed), moments.sum(axis=0)
+def _by_permutation(observed: Array, moments: Array, inside: Array) -> Array:
+    generator, total = np.random.default_rng(0), moments.sum(axis=0)
     at_most = np.ones(len(observed))  # the users as they are count as one of the permutations
     users, left = np.arange(len(moments)), PERMUTATIONS
     while left:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
-from recprism.metrics import Context, Evaluation, deepest_cut, evaluate
+from recprism.metrics import Context, Evaluation, evaluate
+from recprism.metrics.suite import deepest_cut
 from recprism.models._popularity import popularity
 
 POPULARITY = "popularity"

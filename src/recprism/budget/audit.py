@@ -77,8 +77,6 @@ class Audit(Displayed):
         certified: Whether there are labels to certify by.
         confidence: Of all certificates together.
         weights: The weight of each certificate, in the order of ``stops``.
-
-    Stability: provisional.
     """
 
     now: Evaluation
@@ -211,9 +209,9 @@ def cost_of_diversity(
 ) -> Audit:
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
 
-    The certifying part tests its own lists, as in :func:`recprism.budget.within_budget`, so that an audit and a later
-    result agree. It walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth
-    point and of the last certified one of each budget; of all points if a budget certifies none.
+    The certifying part tests its own lists, as in ``within_budget``, so that an audit and a later result agree. It
+    walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth point and of the
+    last certified one of each budget; of all points if a budget certifies none.
 
     Args:
         scenario: What is served.
@@ -222,7 +220,7 @@ def cost_of_diversity(
             to weights says how the allowed error is split over them.
         guards: Further metrics, and the share of each that may be lost at any budget.
         confidence: Of all certificates together.
-        method: The test of a point; see :func:`recprism.budget.certify`.
+        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
         show: The budget whose point (of the first goal) is broken down by segments.
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.
@@ -232,8 +230,6 @@ def cost_of_diversity(
 
     Raises:
         InputError: If a goal is unknown or needs categories that the items do not have, or a share is out of range.
-
-    Stability: provisional.
     """
     wanted = list(dict.fromkeys(map(Goal.parse, goals or default_goals(scenario))))
     for goal in wanted:

@@ -41,8 +41,6 @@ class Check:
         largest_loss: The limit of the point: no list may lose more, whatever the labels are. Lists that could are base
             lists; 1 is no limit.
         clusters: How many clusters the users are in; None if users were taken to be independent.
-
-    Stability: provisional.
     """
 
     metric: str
@@ -67,8 +65,6 @@ class Point:
     Attributes:
         checks: One test per metric.
         certified: Whether the point keeps all budgets.
-
-    Stability: provisional.
     """
 
     checks: tuple[Check, ...]
@@ -96,8 +92,6 @@ class Certificate(Displayed):
         procedure: The test of several points: "fixed-sequence" or "holm".
         part: The part whose interactions judged, validation or test; None if unknown.
         questions: How many questions share the confidence: the answers to all of them hold together.
-
-    Stability: provisional.
     """
 
     points: tuple[Point, ...]

@@ -72,8 +72,6 @@ def certify(
     >>> point = {"recall@10": base["recall@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
     >>> certify(base, [base, point], {"recall@10": 0.01}).last
     1
-
-    Stability: provisional.
     """
     asked = Question(base, points, budgets, possible, clusters=clusters)
     (found,) = certify_together(
@@ -125,8 +123,6 @@ class Question:
         possible: For each point, metric -> ``(n_users,)`` the largest loss that the lists of each user allow.
         weight: Its share of the error that all questions may make, relative to the weights of the others.
         clusters: ``(n_users,)`` the cluster of each user; None if users are independent.
-
-    Stability: provisional.
     """
 
     base: Values
@@ -158,8 +154,6 @@ def certify_together(
         procedure: As in :func:`certify`, within each question.
         seed: Of the order in which "betting" takes the users.
         part: The part of the labels.
-
-    Stability: provisional.
     """
     _require_known(method, METHODS, "method")
     _require_known(procedure, PROCEDURES, "procedure")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.budget._kernels.betting import LARGEST_RISK, log_capitals
 from recprism.data._checks import random_generator
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.rerank._limits import largest_losses
 
 Array = NDArray[np.float64]
@@ -43,8 +43,6 @@ def possible_losses(base: NDArray[Any], lists: NDArray[Any], metric: str) -> Arr
     >>> lists = np.array([[1, 2, 3], [1, 2, 4], [5, 6, 7]])
     >>> possible_losses(lists[[0, 0, 0]], lists, "ndcg@3").round(2).tolist()
     [0.0, 0.5, 1.0]
-
-    Stability: provisional.
     """
     found, cut = parse(metric)
     before, after = base[:, :cut], lists[:, :cut]

@@ -26,7 +26,7 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.lifts import LiftSearch
 from recprism.errors import InputError
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.rerank.goal import TERMS, Goal, Words
 from recprism.rerank.optimal import goal_units
 from recprism.rerank.rule import Rule
@@ -51,8 +51,6 @@ class PathPoint:
         lists: ``(n_users, k)`` item numbers.
         values: Metric -> ``(n_users,)`` values on the held-out labels.
         judged: Metric -> the lists that the values judge, as long as its cut; ``lists`` for metrics that are not in it.
-
-    Stability: provisional.
     """
 
     trade_off: float
@@ -77,8 +75,6 @@ class Path:
         clusters: ``(n_users,)`` the cluster of each user; None if users are independent.
         has_limits: Whether a list that could lose more than a limit is replaced by the base list. Lists that were
             compiled are served as they are.
-
-    Stability: provisional.
     """
 
     goal: Goal
@@ -175,8 +171,6 @@ def rule_at(scenario: Scenario, goal: Words, trade_off: float) -> Rule:
 
     The lifts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
     They belong to the rule: every other context uses the same ones.
-
-    Stability: provisional.
     """
     goal = Goal.parse(goal)
     require_possible(goal, scenario.subtopics)

@@ -34,8 +34,6 @@ class Promise:
         scorer: Name of the model whose scores were tested.
         tested: Hash of what was tested.
         format: Version of these fields.
-
-    Stability: provisional.
     """
 
     budgets: Mapping[str, float]

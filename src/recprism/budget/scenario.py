@@ -21,8 +21,10 @@ from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.dials.lifts import first_in_own_order, ranked_with_lifts
 from recprism.errors import InputError
-from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, deepest_cut, evaluate, parse
+from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, evaluate
 from recprism.metrics.evaluation import joined
+from recprism.metrics.registry import parse
+from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
@@ -46,10 +48,7 @@ T = TypeVar("T")
 
 
 class PathStore(Protocol):
-    """Keeps the lists of paths, so that a later process does not compute them again.
-
-    Stability: experimental.
-    """
+    """Keeps the lists of paths, so that a later process does not compute them again."""
 
     def read(self, goal: str, kind: str) -> Mapping[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""
@@ -84,8 +83,6 @@ class Scenario(Displayed):
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other,
             or if there is a window and the interactions have no times.
-
-    Stability: provisional.
     """
 
     def __init__(

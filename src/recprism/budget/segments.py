@@ -44,8 +44,6 @@ class SegmentChange:
         p_value: Two-sided paired t test of no change, not corrected for the number of segments.
         p_loses_more: Test that the segment loses more than all other users, in relative terms; corrected for the
             number of segments (see ``SegmentTable.paying``). None if it could not be tested.
-
-    Stability: provisional.
     """
 
     segment: str
@@ -75,8 +73,6 @@ class ExposureChange:
         relative: after / before - 1; None if the share before is 0.
         low: Lower end of the interval of the relative change over users; None for fewer than two lists.
         high: Upper end of the interval.
-
-    Stability: provisional.
     """
 
     segment: str
@@ -95,8 +91,6 @@ class SegmentTable(Displayed):
     Attributes:
         rows: One per segment.
         confidence: Of the intervals, and of the claim that a segment pays more; None without rows.
-
-    Stability: provisional.
     """
 
     rows: tuple[SegmentChange, ...] | tuple[ExposureChange, ...]
@@ -163,8 +157,6 @@ def by_segment(
     >>> table = by_segment([0.2, 0.4, 0.5, 0.5], [0.1, 0.2, 0.5, 0.5], halves)
     >>> table["first"].relative, table["everyone"].users
     (-0.5, 4)
-
-    Stability: provisional.
     """
     old, new = np.asarray(before, np.float64), np.asarray(after, np.float64)
     if old.ndim != 1 or old.shape != new.shape:
@@ -194,8 +186,6 @@ def exposure_by_segment(
 
     Raises:
         InputError: If lists show no item, or items that the segments do not cover, or are not of the same users.
-
-    Stability: provisional.
     """
     n_items = len(next(iter(segments.values()), ()))
     masks = _as_masks(segments, n_items, "item")
@@ -227,8 +217,6 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
         Name -> ``(n_users,)`` bool: "light" and "heavy" have the fewest and the most training items. "niche" and
         "mainstream" have the least and the most popular ones, on average. "focused" and "broad" have training items of
         the fewest and the most subtopics, by entropy.
-
-    Stability: provisional.
     """
     traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
     if subtopics:
@@ -246,8 +234,6 @@ def item_segments(train: Incidence) -> dict[str, Mask]:
 
     Returns:
         Name -> ``(n_items,)`` bool; empty without training interactions.
-
-    Stability: provisional.
     """
     if not len(train):
         return {}

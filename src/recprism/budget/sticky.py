@@ -19,8 +19,6 @@ class StickyScenario(Scenario):
         of: The scenario without the bonus.
         held: (n_users, k) numbers of the old items, negative in empty places.
         stickiness: The bonus, in units of the range of the user's candidate scores.
-
-    Stability: experimental.
     """
 
     def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:

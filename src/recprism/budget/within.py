@@ -44,8 +44,6 @@ class CertifiedRule:
         violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
         constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
             not part of the certified loss.
-
-    Stability: provisional.
     """
 
     goal: Goal
@@ -79,7 +77,7 @@ def within_budget(
         goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
         budgets: Metric with cut -> the share of it that may be lost.
         confidence: Of the certificate.
-        method: The test of a point; see :func:`recprism.budget.certify`.
+        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
         trade_offs: The points of the path; those of the goal by default.
         certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
             then stays unread.
@@ -90,8 +88,6 @@ def within_budget(
 
     Returns:
         The rule and its certificate. There is no rule if not even the first point is certified.
-
-    Stability: provisional.
     """
     goal = Goal.parse(goal)
     named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}

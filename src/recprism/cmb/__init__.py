@@ -1,4 +1,7 @@
-"""Counterfactual multi-player bandits: the paper's search for a small change of the factors."""
+"""Counterfactual multi-player bandits: the paper's search for a small change of the factors.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -27,8 +27,6 @@ class WorkerPool(Protocol[Worker_co, State]):
 
     A function is called on every worker and returns a list with one result per shard of that worker. Results come in
     the order of the shards. Sums over shards are therefore the same for any pool.
-
-    Stability: experimental.
     """
 
     def call(
@@ -101,8 +99,6 @@ class Executor(Protocol):
 
     Attributes:
         in_process: Whether work runs in this process, on any device. Elsewhere it runs on CPUs.
-
-    Stability: provisional.
     """
 
     in_process: bool
@@ -204,8 +200,6 @@ class LocalExecutor:
 
     Pieces of :meth:`map` run one after the other, each when its result is asked for. With ``before_threads`` all of
     them run at once, on the threads of this process.
-
-    Stability: provisional.
     """
 
     in_process = True

@@ -78,8 +78,6 @@ class CMBSettings:
         users_per_step: How many users an iteration ranks at most, drawn again each time; the first iterations take a
             quarter. None for all users. "auto" for all users up to 100,000, and 20,000 beyond, if a sample is possible
             (side="item", metrics with a value per user). ``history_`` has the standard error of psi.
-
-    Stability: provisional.
     """
 
     diversity: Goals = "subtopic_coverage"

@@ -21,7 +21,8 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Comparison, Context, Evaluation, compare, deepest_cut, evaluate
+from recprism.metrics import Comparison, Context, Evaluation, compare, evaluate
+from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 
@@ -229,8 +230,6 @@ class Adjusted:
     Attributes:
         factors: The base factors with the scaled change.
         change: Every metric with the learned change (a) and with the scaled one (b).
-
-    Stability: provisional.
     """
 
     factors: Factors

@@ -23,8 +23,6 @@ def permuted(delta: Tensor, seed: int, within: str = "all") -> Tensor:
 
     Returns:
         (n, d) the same values in another order.
-
-    Stability: provisional.
     """
     if within not in SHUFFLES:
         raise InputError(f"values are shuffled within {', '.join(SHUFFLES)}, not {within!r}")
@@ -40,8 +38,6 @@ def noise(shape: tuple[int, int], max_step: float, seed: int, share: float = 0.1
         max_step: Noise is uniform in [-max_step, max_step].
         seed: Of the random draws.
         share: The expected share of entries with noise.
-
-    Stability: provisional.
     """
     n = shape[0] * shape[1]
     chosen = chance.share(chance.draws(chance.stream(require_seed(seed), 0), n)) < chance.threshold(share)

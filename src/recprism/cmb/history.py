@@ -24,8 +24,6 @@ class Step:
         reward: What the players were paid.
         error: Standard error of psi; None if all users were ranked.
         users: How many users were ranked; None for all.
-
-    Stability: provisional.
     """
 
     iteration: int
@@ -45,8 +43,6 @@ class Progress:
         arrays: The state of an optimiser. Empty under shared credit, where choices depend only on the seed and the
             rewards.
         checkpoint_key: Settings and data, in JSON values. Resuming with different ones raises an error.
-
-    Stability: provisional.
     """
 
     steps: tuple[Step, ...] = ()

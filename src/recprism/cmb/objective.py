@@ -14,8 +14,9 @@ from recprism.cmb._metric_parts import AtCut, OwnMetric, join, part_of, value_of
 from recprism.cmb._sampling import mean_and_error
 from recprism.data._checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
 from recprism.errors import InputError
-from recprism.metrics import Context, Lists, Metric, parse
+from recprism.metrics import Context, Lists, Metric
 from recprism.metrics._decomposable import Sums
+from recprism.metrics.registry import parse
 
 MetricLike = str | Metric | OwnMetric
 Goals = MetricLike | Mapping[MetricLike, float]
@@ -34,8 +35,6 @@ class Objective:
         lambda2: psi = lambda2 * accuracy + (1 - lambda2) * diversity.
         penalty: ``|delta|`` is the "sum" of all absolute values (the paper's formula) or their "mean". With the sum the
             price outweighs psi by orders of magnitude, and players learn to be small instead of diverse.
-
-    Stability: provisional.
     """
 
     diversity: Goals = "subtopic_coverage"
@@ -173,8 +172,6 @@ def own_metric(function: OwnMetric, name: str, *, per_user: bool = True) -> Metr
         function: f(lists, context) that returns a value per user or one number.
         name: The name to show.
         per_user: Whether it returns a value per user.
-
-    Stability: provisional.
     """
 
     def call(lists: Lists, context: Context) -> Tensor:

@@ -33,8 +33,6 @@ class SearchResult:
         values: (n_players,) the perturbation to keep, in units of the arms.
         history: Every iteration.
         converged: Whether ``patience`` ended the search.
-
-    Stability: provisional.
     """
 
     values: Tensor
@@ -78,8 +76,6 @@ def search(
 
     Returns:
         The perturbation and the history.
-
-    Stability: provisional.
     """
     metrics = [metric for _, metric in objective.metrics]
     parts = sharded(space, context, metrics, objective.needs_vectors, shards, sampling)

@@ -13,19 +13,18 @@ from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 from recprism.models.perturbation import Perturbation, back_on_sphere
-from recprism.ranking import rank_scores, topk
+from recprism.ranking import topk
+from recprism.ranking.scores import rank_scores
 
 Side = Literal["item", "user", "both"]
 Scaling = Literal["global", "factor"]
 
 
 class Space(Protocol):
-    """What players move, and the lists that result.
-
-    Stability: provisional.
-    """
+    """What players move, and the lists that result."""
 
     @property
     def n_players(self) -> int:
@@ -56,8 +55,6 @@ class FactorSpace:
         user_segments: (n_users,) number of each user's segment, from 0 up. The users of a segment share their players.
             None gives every user players of their own.
         device: Where lists are ranked.
-
-    Stability: provisional.
     """
 
     def __init__(
@@ -203,8 +200,6 @@ class Scorer(Protocol):
     Attributes:
         n_users: Number of users.
         item_features: (n_items, d) float32.
-
-    Stability: provisional.
     """
 
     n_users: int
@@ -223,8 +218,6 @@ class ScorerSpace:
         exclude: Items that each user has seen, which are left out of the lists.
         scaling: The unit of the values: "global" or "factor".
         block: How many users are scored at a time.
-
-    Stability: provisional.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""Interactions and item categories, from raw files to splits."""
+"""Interactions and item categories, from raw files to splits.
+
+Stability: stable.
+"""
 
 from recprism._lazy import attach
 

@@ -8,12 +8,8 @@ from recprism.data.frames import Columns as Columns
 from recprism.data.frames import interactions_from_csr as interactions_from_csr
 from recprism.data.frames import interactions_from_frame as interactions_from_frame
 from recprism.data.incidence import Incidence as Incidence
-from recprism.data.interactions import HistoryOrder as HistoryOrder
 from recprism.data.interactions import Interactions as Interactions
-from recprism.data.progress import ProgressCallback as ProgressCallback
-from recprism.data.shares import Share as Share
 from recprism.data.split import Split as Split
-from recprism.data.split import split_interactions as split_interactions
 from recprism.data.stream import Streamed as Streamed
 from recprism.data.stream import stream_parquet as stream_parquet
 from recprism.data.subtopics import Subtopics as Subtopics

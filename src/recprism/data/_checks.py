@@ -142,9 +142,9 @@ def _refused(name: str, value: Any, advice: str, none: str = "") -> InputError:
 # -- seeds ------------------------------------------------------------------------------------------------------------
 
 
-def require_seed(seed: Any, name: str = "seed") -> int:
-    """Return a seed as a plain number; the error message begins with ``name``."""
-    return int(SEED.read(name, seed) or 0)
+def require_seed(seed: Any) -> int:
+    """Return a seed as a plain number."""
+    return int(SEED.read("seed", seed) or 0)
 
 
 def random_generator(seed: int | np.random.Generator | None, *more: int) -> np.random.Generator:

@@ -37,8 +37,6 @@ class Preparation:
         duplicates: Which of several interactions of one user with one item is kept.
         min_user: Users with fewer positives are dropped.
         min_item: Items with fewer positives are dropped. The two rules repeat until nothing changes.
-
-    Stability: stable.
     """
 
     threshold: float | None = None
@@ -85,8 +83,6 @@ class Dataset(Displayed):
         attributes: One row per item, in the same order: item_id and any other columns.
         preparation: How the interactions were cleaned.
         category_source: How the subtopics were read from a file, in words.
-
-    Stability: stable.
     """
 
     name: str
@@ -160,7 +156,7 @@ class Dataset(Displayed):
         )
 
     def split(self, method: str = "random", *, seed: int = 0, **options: Any) -> Split:
-        """Split the interactions; see :func:`recprism.data.split_interactions`."""
+        """Split the interactions; see :func:`recprism.data.split.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
 
     @property

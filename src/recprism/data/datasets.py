@@ -131,8 +131,6 @@ def load_dataset(
 
     Raises:
         InputError: The name is unknown, or the data set is not on this machine.
-
-    Stability: stable.
     """
     known = find_named(name.partition(":")[0])
     wanted = replace(known.preparation, **(_preset(preset) | preparation))
@@ -169,8 +167,6 @@ def load_files(
 
     Raises:
         InputError: A file cannot be read, or a mapped or needed column is missing.
-
-    Stability: stable.
     """
     reader = TableReader(columns or {})
     table = reader.read(interactions, required=("user_id", "item_id"))

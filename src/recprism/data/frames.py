@@ -36,8 +36,6 @@ class Columns:
         item: The column of item ids.
         rating: The column of ratings; used if it exists.
         timestamp: The column of times; used if it exists.
-
-    Stability: stable.
     """
 
     user: str = "user_id"
@@ -59,8 +57,6 @@ def interactions_from_frame(frame: Any, columns: Columns | None = None, *, where
 
     Raises:
         InputError: A column is missing, or an id, a rating or a time is empty or malformed.
-
-    Stability: stable.
     """
     columns = columns or Columns()
     table = as_polars(frame, where)
@@ -92,8 +88,6 @@ def interactions_from_csr(
 
     Raises:
         InputError: The matrix holds NaN or infinity, or the number of ids does not fit.
-
-    Stability: stable.
     """
     if not hasattr(matrix, "tocoo"):
         raise InputError(f"a SciPy sparse matrix is needed, got {type(matrix).__name__}")
@@ -113,15 +107,13 @@ def interactions_from_csr(
     return Interactions(user, item, users, items, values)
 
 
-def subtopics_from_frame(
-    frame: Any, item_ids: NDArray[Any], *, where: str = "subtopics", item: str = "item_id"
-) -> Subtopics:
+def subtopics_from_frame(frame: Any, item_ids: NDArray[Any], *, where: str = "subtopics") -> Subtopics:
     """Read subtopics of the given items from a long table item_id, subtopic[, weight]; other items are skipped."""
     table = as_polars(frame, where)
-    for name in (item, "subtopic"):
+    for name in ("item_id", "subtopic"):
         require_column(table, name, where)
     table = table.filter(pl.col("subtopic").is_not_null())
-    numbered = _match(interpret_ids(table, item, where), item_ids, where)
+    numbered = _match(interpret_ids(table, "item_id", where), item_ids, where)
     names = table["subtopic"].cast(pl.String).filter(numbered.is_not_null())
     weights = None
     if "weight" in table.columns:
@@ -131,16 +123,14 @@ def subtopics_from_frame(
     return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
 
 
-def attributes_from_frame(
-    frame: Any, item_ids: NDArray[Any], *, where: str = "items", item: str = "item_id"
-) -> pl.DataFrame:
+def attributes_from_frame(frame: Any, item_ids: NDArray[Any], *, where: str = "items") -> pl.DataFrame:
     """Return one row per given item, in that order, with every column of the table; missing items get nulls."""
     table = as_polars(frame, where)
-    require_column(table, item, where)
+    require_column(table, "item_id", where)
     keyed = table.drop(ROW, strict=False).with_columns(
-        known_positions(interpret_ids(table, item, where), item_ids).alias(_AT)
+        known_positions(interpret_ids(table, "item_id", where), item_ids).alias(_AT)
     )
-    keyed = keyed.drop(item).filter(pl.col(_AT).is_not_null()).unique(maintain_order=True)
+    keyed = keyed.drop("item_id").filter(pl.col(_AT).is_not_null()).unique(maintain_order=True)
     clash = keyed.filter(pl.col(_AT).is_duplicated())
     if not clash.is_empty():
         raise InputError(

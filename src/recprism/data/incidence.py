@@ -26,8 +26,6 @@ class Incidence:
         indptr: ``(n_rows + 1,)`` int64; row r is ``indices[indptr[r]:indptr[r + 1]]``.
         indices: ``(n_entries,)`` int32, rising inside each row.
         n_cols: Number of columns.
-
-    Stability: stable.
     """
 
     indptr: IntArray

@@ -26,8 +26,6 @@ class Interactions:
         item_ids: ``(n_items,)`` sorted distinct ids, int64 or str objects.
         rating: ``(n,)`` float32, or None.
         timestamp: ``(n,)`` int64 in any unit, or None.
-
-    Stability: stable.
     """
 
     user: NDArray[np.int64]
@@ -125,8 +123,6 @@ class HistoryOrder:
     Attributes:
         pairs: All interactions, users x items.
         place: ``(len(pairs),)`` int32, in the order of ``pairs``; a user's oldest interaction has the lowest place.
-
-    Stability: provisional.
     """
 
     pairs: Incidence

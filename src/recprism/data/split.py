@@ -35,8 +35,6 @@ class Split(Displayed):
         train_order: ``(len(train),)`` place of each training interaction in its user's history, from 0, in the order of
             ``train``. Only splits by time have it; splits derived from them, except :meth:`of_users`, do not.
         order: The order in time of the interactions of all parts; None if they have no times.
-
-    Stability: stable.
     """
 
     train: Incidence
@@ -174,8 +172,6 @@ def split_interactions(
 
     Raises:
         InputError: The method is unknown, or it needs timestamps and there are none.
-
-    Stability: stable.
     """
     if method not in METHODS:
         raise InputError(f"unknown split {method!r}; choose one of {', '.join(METHODS)}")

@@ -22,8 +22,6 @@ class Subtopics:
         names: The subtopics, sorted.
         items: Items x subtopics.
         weights: ``(n_entries,)`` one per entry of ``items``, or None for 1 each.
-
-    Stability: stable.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,7 @@
-"""Deployment: export, live lists, refit after retraining, monitoring and experiments."""
+"""Deployment: export, live lists, refit after retraining, monitoring and experiments.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -18,7 +18,8 @@ from recprism.data.progress import ProgressCallback
 from recprism.data.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics import Difference, parse
+from recprism.metrics import Difference
+from recprism.metrics.registry import parse
 from recprism.runs.jobs.diversify import Effect, effect
 from recprism.runs.result import Result
 from recprism.runs.run import Run
@@ -45,8 +46,6 @@ class Limit:
         bound: Upper confidence bound of the loss, or lower one of the gain; None if the value was measured only.
         users_needed: To show that the limit holds, at this value and spread, with 80 % power. None if the limit holds,
             or if the value is beyond it.
-
-    Stability: provisional.
     """
 
     kind: Kind
@@ -89,8 +88,6 @@ class CheckResult:
         run: The run directory.
         part: The part whose labels were used.
         limits: One entry per limit.
-
-    Stability: provisional.
     """
 
     run: str

@@ -23,8 +23,9 @@ from recprism.data.split import Part
 from recprism.deploy._budget import budget_of
 from recprism.deploy.guardrails import WATCHED, Guardrail, guardrails
 from recprism.errors import InputError
-from recprism.metrics import Comparison, parse
+from recprism.metrics import Comparison
 from recprism.metrics.evaluation import plain_row
+from recprism.metrics.registry import parse
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.run import Run
 
@@ -51,8 +52,6 @@ class Size:
         base_users: Users of the base arm; None if no number is enough.
         new_users: Users of the new arm; None if no number is enough.
         why: The assumption behind the number, or the reason why no number is enough.
-
-    Stability: provisional.
     """
 
     metric: str
@@ -92,8 +91,6 @@ class Plan:
         share: Share of the users who get the new lists.
         sizes: One entry per question.
         guardrails: Limits that the experiment must keep.
-
-    Stability: provisional.
     """
 
     run: str

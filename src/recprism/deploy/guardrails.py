@@ -27,8 +27,6 @@ class Guardrail:
         limit: The limit.
         measured: The change on the run's held-out labels; None if the base is 0.
         why: The reason for the limit.
-
-    Stability: provisional.
     """
 
     metric: str

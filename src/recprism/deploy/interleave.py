@@ -46,8 +46,6 @@ def team_draft(first: ArrayLike, second: ArrayLike, k: int, coins: ArrayLike) ->
     >>> items, teams = team_draft([[1, 2, 3]], [[2, 4, 1]], 3, [[True, False]])
     >>> items.tolist(), teams.tolist()
     ([[2, 1, 3]], [[1, 0, 0]])
-
-    Stability: provisional.
     """
     a, b = np.asarray(first, np.int64), np.asarray(second, np.int64)
     heads = np.asarray(coins, bool)
@@ -136,8 +134,6 @@ class Preference:
         high: Upper end of that interval.
         p_value: Two-sided sign test of equal preference.
         ignored: Clicks on items that no list shows.
-
-    Stability: provisional.
     """
 
     votes: Mapping[str, int]
@@ -169,8 +165,6 @@ def preference(lists: pl.DataFrame, clicks: pl.DataFrame) -> Preference:
     Args:
         lists: A table that ``interleaved`` made.
         clicks: A table with user_id and item_id; repeated clicks on the same item count once.
-
-    Stability: provisional.
     """
     from scipy.stats import binomtest
 
@@ -196,8 +190,6 @@ def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
 
     Raises:
         InputError: If a team is unknown, or a user has an item more than once.
-
-    Stability: provisional.
     """
     frame = reader.read(path, required=("user_id", "item_id", "team"))
     unknown = frame.filter(~frame["team"].cast(pl.String).is_in(TEAMS))
@@ -214,8 +206,5 @@ def read_interleaved(path: str | Path, reader: TableReader) -> pl.DataFrame:
 
 
 def read_clicks(path: str | Path, reader: TableReader) -> pl.DataFrame:
-    """Read user_id and item_id as text, like :func:`read_interleaved`.
-
-    Stability: provisional.
-    """
+    """Read user_id and item_id as text, like :func:`read_interleaved`."""
     return read_pairs(path, reader).cast(pl.String)

@@ -32,8 +32,9 @@ from recprism.deploy.retention import (
     of_all,
     of_users,
 )
-from recprism.metrics import deepest_cut, parse
 from recprism.metrics.evaluation import plain_row
+from recprism.metrics.registry import parse
+from recprism.metrics.suite import deepest_cut
 from recprism.runs.jobs.list_files import read_pairs
 from recprism.runs.run import Run
 
@@ -60,8 +61,6 @@ class Monitored:
         like_promised: Share of the served places with an item of the user's promised list.
         like_base: Share of the served places with an item of the user's base list.
         notes: What was left out, and where labels come from.
-
-    Stability: provisional.
     """
 
     run: str

@@ -109,8 +109,6 @@ class Churn:
         served: Churn from the lists that were served to those that are served now.
         unavoidable: Share of the served places whose item is gone or was seen since.
         free: The value of ``served`` without a limit; None if no limit was set.
-
-    Stability: provisional.
     """
 
     users: int
@@ -142,8 +140,6 @@ class Refit:
         asked_before: A sentence about other questions to the same labels; None without any, and outside of a run.
         stability: How many reasons and dials stay the same; None if nothing was certified, if a
             bonus kept old items, or if only models are compared.
-
-    Stability: provisional.
     """
 
     aligned: Aligned
@@ -206,12 +202,12 @@ def refit(
         budgets: Metric -> share of its value that may be lost.
         trade_off: The trade-off of the old rule.
         confidence: Confidence of the certificate.
-        method: The test behind it, as in :func:`recprism.budget.certify`.
+        method: The test behind it, as in :func:`recprism.budget.certifying.certify`.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
-        certify_on: The part whose labels decide, as in :func:`recprism.budget.within_budget`. Labels that the old
-            model had seen cannot evaluate lists with its items. If these are most of the validation part and no part is
-            given, the scenario's own part decides.
+        certify_on: The part whose labels decide, as in ``within_budget``. Labels that the old model had seen cannot
+            evaluate lists with its items. If these are most of the validation part and no part is given, the scenario's
+            own part decides.
         whole_path: Test every step from the first one up to the old trade-off. The sequence then does not depend on
             labels, and to end it earlier adds no error.
         on_step: Receives progress.

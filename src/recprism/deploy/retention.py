@@ -45,8 +45,6 @@ class Retention:
         low: Lower end of its bootstrap interval; None for a metric of all lists together.
         high: Upper end of that interval.
         doubt: Why the floor does not apply to this row; empty if it applies.
-
-    Stability: provisional.
     """
 
     day: str
@@ -88,8 +86,6 @@ class ListTriple:
         served: The served lists.
         base: (n_users, k) base lists of all users of the run.
         promised: (n_users, k) lists of the run's vectors, of all users.
-
-    Stability: provisional.
     """
 
     scenario: Scenario

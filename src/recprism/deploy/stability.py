@@ -42,8 +42,6 @@ class Stability(Displayed):
         same_dials_by_chance: The same with the dials before of another user.
         common_dials: Number of concepts with a dial before and now, divided by the number with a dial before or now.
         common_dials_by_chance: The same with the dials before of another user.
-
-    Stability: provisional.
     """
 
     users: int
@@ -119,8 +117,6 @@ def stability_of(
 
     Raises:
         InputError: If the two have no user in common, or their lists have different lengths.
-
-    Stability: provisional.
     """
     if before.k != now.k:
         raise InputError(f"the old lists have {before.k} items and the new ones {now.k}; compare lists of one length")

@@ -1,4 +1,7 @@
-"""Lists compiled into vectors, named weights per user, or a lift per item, so that a dot product returns them."""
+"""Lists compiled into vectors, named weights per user, or a lift per item, so that a dot product returns them.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

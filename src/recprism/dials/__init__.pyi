@@ -1,12 +1,5 @@
-from recprism.dials.lift_reasons import LiftReason as LiftReason
-from recprism.dials.lift_reasons import explain_lifts as explain_lifts
 from recprism.dials.lifts import Lifts as Lifts
-from recprism.dials.lifts import find_lifts as find_lifts
 from recprism.dials.named import Dials as Dials
 from recprism.dials.named import lists_to_dials as lists_to_dials
-from recprism.dials.rest import Rest as Rest
 from recprism.dials.result import CompiledVectors as CompiledVectors
-from recprism.dials.result import Pairs as Pairs
 from recprism.dials.solve import lists_to_vectors as lists_to_vectors
-from recprism.dials.solve import widen_margins as widen_margins
-from recprism.dials.steering import steered as steered

@@ -26,8 +26,6 @@ class LiftReason:
         lift: What is added to its score, for every user.
         range_share: The lift as a share of the mean range of a user's scores.
         code: The reason code.
-
-    Stability: provisional.
     """
 
     item: str
@@ -71,8 +69,6 @@ def explain_lifts(lifts: Lifts, names: Sequence[Any]) -> tuple[LiftReason, ...]:
 
     Raises:
         InputError: If there is not one name per item.
-
-    Stability: provisional.
     """
     if len(names) != len(lifts.lift):
         raise InputError(f"there are lifts for {len(lifts.lift)} items and {len(names)} names; pass one name per item")

@@ -3,10 +3,10 @@
 Let r be the mean range of a user's scores, and accuracy the mean of score / r over the places of all lists. At a
 trade-off t, the lifts maximise
 
-    (1 - t) * accuracy + t * weight * goal.
+    (1 - t) * accuracy + t * goal.
 
 One more showing of an item is worth what it adds to the goal. In units of r, the m-th showing may therefore cost a lift
-of at most t / (1 - t) * weight times
+of at most t / (1 - t) times
 
 - ``shown_often``: mean exposure / n for each of n showings. Fewer than n showings count for nothing, so an item that
   would need a larger lift gets none. The other items are shown n times by the lists that lose the least score.
@@ -27,10 +27,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._checks import AMOUNT, COUNT, WEIGHT
+from recprism.data._checks import COUNT, WEIGHT
 from recprism.errors import InputError
 from recprism.metrics.catalogue import exposure_entropy, gini, shown_often
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 from recprism.ranking._threads import share_work
 from recprism.rerank._kernels.lifts import margins, respond, serve, serve_in_turn, touch
 from recprism.rerank._pool import Pool
@@ -63,8 +64,6 @@ class Lifts:
         after: ``(n_items,)`` number of lists that show it with all lifts.
         score_range: Mean over users of the range of their scores.
         n_users: Number of lists.
-
-    Stability: provisional.
     """
 
     goal: str
@@ -84,19 +83,6 @@ class Lifts:
     def applied_to(self, base: Factors) -> Factors:
         """Return the model with the lifts in its item bias, so that an inner product serves them."""
         return lifted(base, self.lift)
-
-    def added_to(
-        self, candidates: ArrayLike, scores: ArrayLike, depth: int | None = None
-    ) -> tuple[NDArray[np.int64], Floats]:
-        """Return candidates and lifted scores, ``(n_users, depth)`` each, the best first.
-
-        Args:
-            candidates: ``(n_users, n)`` item numbers; -1 in empty places.
-            scores: ``(n_users, n)`` scores without lifts.
-            depth: How many to return; all by default.
-        """
-        items, raised = ranked_with_lifts(np.asarray(candidates, np.int64), np.asarray(scores, np.float64), self.lift)
-        return items[:, :depth], raised[:, :depth]
 
 
 def ranked_with_lifts(items: NDArray[np.int64], scores: Floats, lift: Floats) -> tuple[NDArray[np.int64], Floats]:
@@ -135,57 +121,20 @@ def lifted(base: Factors, lift: Floats) -> Factors:
     return replace(base, item_bias=(old + lift).astype(np.float32))
 
 
-def find_lifts(
-    candidates: ArrayLike,
-    scores: ArrayLike,
-    k: int,
-    *,
-    goal: str,
-    trade_off: float,
-    n_items: int,
-    weight: float = 1.0,
-    range_depth: int = 100,
-    rule: Optimal | None = None,
-    features: Features | None = None,
-) -> Lifts:
-    """Find the lifts of an exposure goal for all users together.
+class LiftSearch:
+    """Finds the lifts of an exposure goal, for all users together, at any trade-off.
 
     Without a rule, lists are the k largest lifted scores. A larger trade-off then never gives a worse value of the
-    goal. With a rule, lists are the rule's, run on lifted scores; the search runs it several times and returns the best
-    lifts that it saw.
+    goal, and trade-offs share their work. With a rule, lists are the rule's, run on lifted scores. The search runs it
+    several times and returns the best lifts that it saw.
 
     Args:
         candidates: ``(n_users, n)`` item numbers, the best first; -1 in empty places.
         scores: ``(n_users, n)`` scores of the base model.
         k: Length of the lists.
         goal: shown_often, shown_N_times, gini or exposure_entropy.
-        trade_off: From 0, no lifts, to 1, exposure alone.
         n_items: Size of the catalogue.
-        weight: Of the goal, as in the goals of a rule.
         range_depth: How many candidates define a user's range of scores; a rule looks at as many.
-        rule: Makes the lists. Its goals may be subtopic_coverage, ilad and ilad_subtopics.
-        features: Data on items and users for the rule.
-
-    Raises:
-        InputError: If the goal is no exposure goal, or the rule has another kind of goal.
-
-    Stability: provisional.
-    """
-    search = LiftSearch(candidates, scores, k, goal=goal, n_items=n_items, weight=weight, range_depth=range_depth)
-    return search.at(trade_off, rule, features)
-
-
-class LiftSearch:
-    """Finds the lifts of an exposure goal at any trade-off. Lists by score share their work among trade-offs.
-
-    Args:
-        candidates: See :func:`find_lifts`, like the others.
-        scores: Of the candidates.
-        k: Length of the lists.
-        goal: The exposure goal.
-        n_items: Size of the catalogue.
-        weight: Of the goal.
-        range_depth: How many candidates define a user's range of scores.
 
     Raises:
         InputError: If the goal is no exposure goal.
@@ -199,21 +148,27 @@ class LiftSearch:
         *,
         goal: str,
         n_items: int,
-        weight: float = 1.0,
         range_depth: int = 100,
     ) -> None:
         term = exposure_term(goal)
         self._goal, self._wanted = term.name, term.showings
         self._value = _value(self._goal, self._wanted)
-        AMOUNT.read("weight", weight)
         COUNT.read("k", k)
         items = np.ascontiguousarray(candidates, np.int64)
         self._market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
-        self._weight = weight
         self._best: list[tuple[Floats, Counts]] = []  # lifts and exposure without a price, and up to each level
 
     def at(self, trade_off: float, rule: Optimal | None = None, features: Features | None = None) -> Lifts:
-        """Find the lifts at a trade-off; see :func:`find_lifts`."""
+        """Find the lifts at a trade-off.
+
+        Args:
+            trade_off: From 0, no lifts, to 1, exposure alone.
+            rule: Makes the lists. Its goals may be subtopic_coverage, ilad and ilad_subtopics.
+            features: Data on items and users for the rule.
+
+        Raises:
+            InputError: If the rule has another kind of goal.
+        """
         price = self._price(trade_off)
         if rule is None:
             return self._for_scores(price)
@@ -233,7 +188,7 @@ class LiftSearch:
 
     def _price(self, trade_off: float) -> float:
         WEIGHT.read("trade_off", trade_off)
-        return min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
+        return min(trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
 
     def _for_scores(self, price: float) -> Lifts:
         """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.
@@ -298,7 +253,7 @@ class _Market:
         scores: ``(n_users, n)`` scores without lifts.
         k: Length of the lists.
         n_items: Size of the catalogue.
-        range_depth: How many candidates define a user's range of scores.
+        range_depth: How many candidates define a user's range of scores; a rule looks at as many.
     """
 
     def __init__(self, items: Counts, scores: Floats, k: int, n_items: int, range_depth: int) -> None:

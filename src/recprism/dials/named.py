@@ -18,7 +18,8 @@ from recprism.dials._weights import rows_of, solve, solve_with_demotion
 from recprism.dials.rest import Rest, find_rest
 from recprism.dials.result import Pairs, agreement, ranked
 from recprism.errors import InputError
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,8 +51,6 @@ class Dials(Displayed):
         margin: How far a wanted item must score above other items, as a share of the spread of the user's scores.
         rounding: The same for each unit of L1 distance between the concepts of two items.
         rest: The change of the vectors of users whose list no weights return; None if it was not asked for.
-
-    Stability: provisional.
     """
 
     concepts: Concepts
@@ -252,8 +251,6 @@ def lists_to_dials(
 
     Raises:
         InputError: The arguments do not fit together, or the recommender ranks by cosine.
-
-    Stability: provisional.
     """
     _require_inner_product(base)
     named = Concepts.from_subtopics(concepts) if isinstance(concepts, Subtopics) else concepts

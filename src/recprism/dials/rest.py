@@ -23,8 +23,6 @@ class Rest:
         users: Numbers of these users, (n,) int64.
         change: Added to the user's vector, (n, d) float32.
         served: What ranking with weights and change returns, for all lists, (n_rows, k) int64.
-
-    Stability: provisional.
     """
 
     users: NDArray[np.int64]

@@ -24,8 +24,6 @@ class Pairs:
         above: The item that must score higher, (n,) int64.
         below: The item that must score lower, (n,) int64.
         weight: The multiplier of the constraint, (n,) float64, above 0.
-
-    Stability: provisional.
     """
 
     row: NDArray[np.int64]

@@ -85,8 +85,6 @@ def widen_margins(
 
     Raises:
         InputError: ``decoded`` does not belong to the item vectors.
-
-    Stability: provisional.
     """
     lists, _ = factors.rank(k, exclude=exclude)
     searched = factors if decoded is None else as_decoded(factors, np.asarray(decoded, np.float32))

@@ -44,10 +44,7 @@ def own_weights(dials: Dials, base: Factors, settings: Mapping[str, Any]) -> NDA
 
 
 def steered(dials: Dials, base: Factors, settings: Mapping[str, Any]) -> Dials:
-    """Return the dials with the weights that users set for themselves added.
-
-    Stability: provisional.
-    """
+    """Return the dials with the weights that users set for themselves added."""
     return replace(dials, weights=dials.weights + own_weights(dials, base, settings)) if settings else dials
 
 

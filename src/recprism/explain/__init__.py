@@ -1,4 +1,7 @@
-"""Explanations: reasons of the rule, a choice model for lists of any method, and factors of the paper's players."""
+"""Explanations: reasons of the rule, a choice model for lists of any method, and factors of the paper's players.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

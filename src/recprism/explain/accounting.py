@@ -28,9 +28,10 @@ from recprism.budget.segments import (
 from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
-from recprism.rerank import Objective, Optimal, Parts, Rule
+from recprism.rerank import Optimal, Rule
 from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._pool import Pool
+from recprism.rerank.objective import Objective, Parts
 from recprism.rerank.optimal import goal_units
 
 NO_CATEGORY = "(no category)"
@@ -51,8 +52,6 @@ class CategoryRow:
         items: The same as ``base_items`` at each price.
         lists: The same as ``base_lists`` at each price.
         gain: Goal -> its share of the gain at each price; over all categories they add up to the gain.
-
-    Stability: provisional.
     """
 
     category: str
@@ -78,8 +77,6 @@ class PriceRow:
         swaps: Newcomers per list.
         items_shown: Number of items in any list.
         gini: Gini index of how often the items of the catalogue are shown.
-
-    Stability: provisional.
     """
 
     trade_off: float
@@ -102,8 +99,6 @@ class SwapRow:
         users: Number of users.
         changed: Share of them with another set of items.
         swaps: Newcomers per list.
-
-    Stability: provisional.
     """
 
     segment: str
@@ -124,8 +119,6 @@ class Account(Displayed):
         segments: Goal -> the change by segments of users at the rule's price; goals of all lists together are left out.
         swaps: Changed lists by segments of users at the rule's price.
         exposure: Shares of places by segments of items, base lists against those of the rule.
-
-    Stability: provisional.
     """
 
     rule: Rule
@@ -196,8 +189,6 @@ def account(scenario: Scenario, rule: Rule, *, trade_offs: Sequence[float] | Non
 
     Raises:
         InputError: If the rule makes lists of another length than the scenario.
-
-    Stability: provisional.
     """
     if rule.k != scenario.k:
         raise InputError(

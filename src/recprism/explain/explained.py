@@ -36,8 +36,6 @@ class ExplanationInShort:
         p_value: Of the real categories against the shuffled ones; None without draws.
         lifted: How many items are lifted for all users.
         categories: One row per category, as in :meth:`recprism.explain.Account.table`; empty for exposure.
-
-    Stability: provisional.
     """
 
     sentences: tuple[str, ...]
@@ -66,8 +64,6 @@ class ExplainedLists(Displayed):
         choice_model: How far one choice model for all users explains the lists; None without categories, and if
             too few lists changed.
         note: Why there is no choice model; empty if there is one.
-
-    Stability: provisional.
     """
 
     rule: Rule | None
@@ -136,8 +132,6 @@ def explain_made(
         draws: Draws of each shuffle of categories; 0 runs none.
         seed: Of the choice model.
         on_step: Receives progress.
-
-    Stability: provisional.
     """
     model, note = _choice_model(scenario, rule, lists, draws, seed, on_step)
     return ExplainedLists(

@@ -1,4 +1,7 @@
-"""Exports of a rule: its own file, and the vectors that it is compiled into, each with its measured difference."""
+"""Exports of a rule: its own file, and the vectors that it is compiled into, each with its measured difference.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -2,13 +2,8 @@ from recprism.forms.compiled import Agreement as Agreement
 from recprism.forms.compiled import Compiled as Compiled
 from recprism.forms.compiled import compile_dials as compile_dials
 from recprism.forms.compiled import compile_rule as compile_rule
-from recprism.forms.live import LiveFigures as LiveFigures
-from recprism.forms.live import live_figures as live_figures
 from recprism.forms.rule_export import collect_rule as collect_rule
 from recprism.forms.rule_file import RuleFile as RuleFile
 from recprism.forms.steering import Steered as Steered
-from recprism.forms.steering import steer as steer
 from recprism.forms.vectors import Export as Export
-from recprism.forms.vectors import Origin as Origin
-from recprism.forms.vectors import export_vectors as export_vectors
 from recprism.forms.vectors import load_export as load_export

@@ -30,8 +30,6 @@ class Agreement:
         users: Number of lists.
         same_items: Lists with the same items.
         same_order: Lists with the same items in the same order.
-
-    Stability: provisional.
     """
 
     users: int
@@ -61,8 +59,6 @@ class Compiled:
         factors: The vectors that an index ranks by.
         agreement: How many of their lists equal those of the rule, in the context that it was compiled for.
         dials: The named weights; None for other forms.
-
-    Stability: provisional.
     """
 
     form: CompiledForm
@@ -115,8 +111,6 @@ def compile_rule(
 
     Raises:
         InputError: If the form does not fit the rule or the model, or an option is for another form.
-
-    Stability: provisional.
     """
     require_form(form)
     if form != "dials" and (ordered or rest or concepts is not None):
@@ -163,8 +157,6 @@ def compile_dials(
 
     Raises:
         InputError: If there are no categories, or the model has no vectors or ranks by cosine.
-
-    Stability: provisional.
     """
     named = Concepts.from_subtopics(scenario.subtopics) if concepts is None else concepts
     if not len(named):

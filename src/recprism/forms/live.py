@@ -25,8 +25,6 @@ class LiveFigures:
         live: Its mean in the live lists.
         certified_on: The part whose labels earned the certificate; None without a certificate.
         constraints: How far the constraints of the run hold in the live lists, in words; None without constraints.
-
-    Stability: provisional.
     """
 
     places: int
@@ -77,8 +75,6 @@ def live_figures(
         items: (n, k) item numbers of these lists, -1 in empty places.
         objective: The metric of the goal; None for the trained model.
         certified_on: The part whose labels certified the rule; None if these lists are not those of a certified rule.
-
-    Stability: provisional.
     """
     shown = int((items >= 0).sum())
     consumed = int(is_in(scenario.seen.take_rows(rows), items).sum())

@@ -32,8 +32,6 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
 
     Raises:
         InputError: If the list of one user depends on the lists of others, or the model has no vectors to include.
-
-    Stability: provisional.
     """
     if TIED_TOGETHER in rule.goals:
         raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))

@@ -52,8 +52,6 @@ class RuleFile:
         histories_of: When the histories were stored: seconds since 1970; None without histories.
         certificate: What was certified about the rule; None if nothing was.
         about: Where the file comes from: run, result, fingerprint and version.
-
-    Stability: provisional.
     """
 
     goals: Mapping[str, float]

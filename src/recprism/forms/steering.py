@@ -31,8 +31,6 @@ class Steered(Displayed):
         after: Item numbers of the list with them, (k,).
         values: Metric -> value before and after, for this user.
         item_ids: Ids of all items.
-
-    Stability: provisional.
     """
 
     user: Any
@@ -67,8 +65,6 @@ def steer(
 
     Raises:
         InputError: If there are no categories, or if the user or a category is unknown.
-
-    Stability: provisional.
     """
     base, users = scenario.factors, scenario.factors.user_ids
     if not len(scenario.subtopics):

@@ -28,7 +28,8 @@ from recprism.errors import InputError
 from recprism.forms._export_formats import Side, decoded_vectors, format_named
 from recprism.forms.compiled import Agreement, agreement_of
 from recprism.forms.live import LiveFigures, live_figures
-from recprism.models import COSINE, INNER_PRODUCT, Factors
+from recprism.models import Factors
+from recprism.models.factors import COSINE, INNER_PRODUCT
 from recprism.rerank.rule import Rule
 
 SCHEMA, VERSION = "recprism.export", 2
@@ -67,8 +68,6 @@ class Export:
             are not in the vectors: the program that serves them must apply these.
         certificate: What was certified about lists of this form, in plain values; None if nothing was.
         measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
-
-    Stability: provisional.
     """
 
     format: str
@@ -123,8 +122,6 @@ class Origin:
         constraints: What the lists keep, by id and name.
         certificate: What was certified about lists of this form; None if nothing was.
         measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
-
-    Stability: provisional.
     """
 
     form: str
@@ -161,7 +158,7 @@ def export_vectors(
         origin: Where the vectors come from.
         metric: The metric of the index; by default the model's own.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
-            :func:`recprism.dials.widen_margins`).
+            :func:`recprism.dials.solve.widen_margins`).
         for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
         rule: What the vectors were compiled from; the lists are compared with its own.
         objective: The metric of the goal; None for the vectors of the trained model.
@@ -169,8 +166,6 @@ def export_vectors(
 
     Raises:
         InputError: If an argument is invalid, or if the files do not reproduce the lists.
-
-    Stability: provisional.
     """
     chosen, folder = format_named(to), Path(folder)
     step = count_steps(on_step, "exporting", 4)
@@ -225,8 +220,6 @@ def load_export(folder: str | Path) -> Factors:
 
     Raises:
         InputError: If the folder is not an export, or if the two files do not belong together.
-
-    Stability: provisional.
     """
     folder = Path(folder)
     about = _manifest(folder)

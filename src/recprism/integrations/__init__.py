@@ -1,6 +1,8 @@
 """Components for other frameworks, around :mod:`recprism.serving`.
 
 Each needs its framework, which is imported on first use.
+
+Stability: provisional.
 """
 
 from recprism._lazy import attach

@@ -11,7 +11,7 @@ from recprism._extras import needing
 from recprism.data._ids import canonical_text
 from recprism.errors import InputError
 from recprism.serving.ranked import Ranked
-from recprism.serving.rule import ServedRule, load
+from recprism.serving.rule import ServedRule, load_rule
 
 REASON = "recprism_reason"
 """The key of ``meta`` that holds the reason of a document."""
@@ -52,8 +52,6 @@ class RecprismRanker:
     Raises:
         MissingDependencyError: If Haystack is not installed.
         InputError: If ``top_k`` is below 1.
-
-    Stability: provisional.
     """
 
     def __init__(
@@ -80,7 +78,7 @@ class RecprismRanker:
             InputError: If the folder is no export of a rule.
         """
         if self._rule is None:
-            self._rule = load(self.export, candidates=self.candidates, prices=self.prices)
+            self._rule = load_rule(self.export, candidates=self.candidates, prices=self.prices)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings, for files of pipelines. The export itself stays in its folder."""

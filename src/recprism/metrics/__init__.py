@@ -2,6 +2,8 @@
 
 Start with ``evaluate(lists, context, ["ndcg@10", "alpha_ndcg@10"])``. A metric is a pure function of arrays and one
 line that registers it. ``METRICS`` has all registered metrics.
+
+Stability: stable.
 """
 
 from recprism._lazy import attach

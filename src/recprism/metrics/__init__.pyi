@@ -7,16 +7,11 @@ from recprism.metrics.comparison import Comparison as Comparison
 from recprism.metrics.comparison import Difference as Difference
 from recprism.metrics.comparison import compare as compare
 from recprism.metrics.context import Context as Context
-from recprism.metrics.context import subtopics_of_users as subtopics_of_users
 from recprism.metrics.evaluation import Evaluation as Evaluation
 from recprism.metrics.evaluation import Score as Score
 from recprism.metrics.lists import Lists as Lists
-from recprism.metrics.registry import ALIASES as ALIASES
 from recprism.metrics.registry import METRICS as METRICS
 from recprism.metrics.registry import Metric as Metric
-from recprism.metrics.registry import parse as parse
 from recprism.metrics.registry import register as register
 from recprism.metrics.suite import DEFAULT_METRICS as DEFAULT_METRICS
-from recprism.metrics.suite import PAPER_METRICS as PAPER_METRICS
-from recprism.metrics.suite import deepest_cut as deepest_cut
 from recprism.metrics.suite import evaluate as evaluate

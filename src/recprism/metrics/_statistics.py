@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -67,23 +67,6 @@ def sign_flip_test(differences: Array, flips: int, generator: np.random.Generato
         # The tolerance keeps exact ties equal for any order of summation.
         as_large += (np.abs(signs @ filled) >= observed * (1 - 1e-9)).sum(0)
     return (as_large + 1) / (flips + 1)
-
-
-def wilcoxon_test(differences: Array, flips: int, generator: np.random.Generator) -> Array:  # noqa: ARG001
-    """``(m,)`` two-sided p-values of the signed-rank test; users without a difference are left out, 1 if all are."""
-    from scipy.stats import wilcoxon
-
-    def of_one(column: Array) -> float:
-        moved = column[~np.isnan(column) & (column != 0)]
-        return float(wilcoxon(moved).pvalue) if len(moved) else 1.0
-
-    return np.array([of_one(column) for column in differences.T])
-
-
-PAIRED_TESTS: dict[str, Callable[[Array, int, np.random.Generator], Array]] = {
-    "permutation": sign_flip_test,
-    "wilcoxon": wilcoxon_test,
-}
 
 
 def holm(p_values: ArrayLike) -> Array:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from recprism._display import Displayed
 from recprism.data._checks import random_generator
 from recprism.errors import InputError
-from recprism.metrics._statistics import PAIRED_TESTS, Array, bootstrap_means, percentile_interval
+from recprism.metrics._statistics import Array, bootstrap_means, percentile_interval, sign_flip_test
 from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ class Difference:
         p_value: p-value of the paired test; None for values of all lists together.
         n_users: Number of users evaluated in both.
         better: Whether b is better; None if equal, or if neither direction is better.
-
-    Stability: stable.
     """
 
     metric: str
@@ -61,14 +59,10 @@ class Comparison(Displayed):
 
     Attributes:
         rows: One row per metric that both have.
-        test: The paired test of the p-values.
         level: Coverage of the intervals.
-
-    Stability: stable.
     """
 
     rows: tuple[Difference, ...]
-    test: str
     level: float
 
     def __getitem__(self, name: str) -> Difference:
@@ -86,7 +80,7 @@ class Comparison(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return {"rows": [plain_row(row) for row in self.rows], "test": self.test, "level": self.level}
+        return {"rows": [plain_row(row) for row in self.rows], "test": "permutation", "level": self.level}
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per metric, with one column per field of :class:`Difference`."""
@@ -97,7 +91,6 @@ def compare(
     a: Evaluation,
     b: Evaluation,
     *,
-    test: Literal["permutation", "wilcoxon"] = "permutation",
     flips: int = 9_999,
     bootstrap: int = 1000,
     level: float = 0.95,
@@ -105,13 +98,12 @@ def compare(
 ) -> Comparison:
     """Compare b with a, user by user, on the metrics that both have.
 
-    The p-values are not corrected for the number of metrics.
+    The p-values are those of a permutation test, and are not corrected for the number of metrics.
 
     Args:
         a: An evaluation.
         b: An evaluation of the same users.
-        test: "permutation" reverses the users' differences at random; "wilcoxon" is the signed-rank test.
-        flips: Number of random reversals.
+        flips: Number of times that the users' differences are reversed at random.
         bootstrap: Number of resamples of users for the intervals.
         level: Coverage of the intervals.
         seed: Seed of reversals and resamples.
@@ -121,12 +113,8 @@ def compare(
 
     Raises:
         InputError: The users differ, or the evaluations have no metric in common.
-
-    Stability: stable.
     """
     _require_same_users(a, b)
-    if test not in PAIRED_TESTS:
-        raise InputError(f"unknown test {test!r}; choose one of {', '.join(PAIRED_TESTS)}")
     names = [score.name for score in a.scores if score.name in {other.name for other in b.scores}]
     if not names:
         raise InputError("the two evaluations have no metric in common; evaluate both with the same names")
@@ -135,11 +123,11 @@ def compare(
     if paired:
         generator = random_generator(seed)
         differences = np.stack([b.values[name] - a.values[name] for name in paired], axis=1)
-        p_values = PAIRED_TESTS[test](differences, flips, generator)
+        p_values = sign_flip_test(differences, flips, generator)
         low, high = percentile_interval(bootstrap_means(differences, bootstrap, generator), level)
         rows = zip(p_values.tolist(), _or_none(low), _or_none(high), strict=True)
         tested = {name: _Tested(*row) for name, row in zip(paired, rows, strict=True)}
-    return Comparison(tuple(_difference(a, b, name, tested.get(name)) for name in names), test, level)
+    return Comparison(tuple(_difference(a, b, name, tested.get(name)) for name in names), level)
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,6 @@ class Context:
     >>> context = Context(relevant=[[1, 0, 1]], subtopics=[[1, 0], [0, 1], [1, 1]])
     >>> context.n_items, context.has("subtopics"), context.has("vectors")
     (3, True, False)
-
-    Stability: stable.
     """
 
     n_items: int
@@ -261,8 +259,6 @@ def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndar
 
     Returns:
         ``(n_users, n_subtopics)`` bool.
-
-    Stability: provisional.
     """
     items = subtopics.items
     of_entry = items.take_rows(interactions.indices)  # one row per interaction

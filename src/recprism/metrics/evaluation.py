@@ -32,8 +32,6 @@ class Score:
         left_out: Number of users that could not be evaluated.
         higher_is_better: None if neither direction is better.
         popularity: The same metric for lists of the most popular items; None if popularity is not known.
-
-    Stability: stable.
     """
 
     metric: str
@@ -62,8 +60,6 @@ class Evaluation(Displayed):
         notes: Sentences about the users that were left out and the metrics that were skipped.
         bootstrap: Number of resamples of the intervals.
         level: Coverage of the intervals.
-
-    Stability: stable.
     """
 
     scores: tuple[Score, ...]

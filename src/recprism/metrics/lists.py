@@ -36,8 +36,6 @@ class Lists:
     [[False, True, False], [False, False, False]]
     >>> lists.at(1).items.tolist()
     [[2], [1]]
-
-    Stability: stable.
     """
 
     def __init__(self, items: ArrayLike | Tensor, context: Context, *, check: bool = True) -> None:

@@ -33,8 +33,6 @@ class Metric:
         min_places: Smallest length of the lists, whatever the cut.
         empties: What happens to users without held-out items, empty lists and items without subtopics.
         options: Keyword arguments for ``function``.
-
-    Stability: stable.
     """
 
     name: str
@@ -80,8 +78,6 @@ def register(metric: Metric, *, replace: bool = False) -> Metric:
 
     Raises:
         InputError: The name is taken or malformed.
-
-    Stability: stable.
     """
     if "@" in metric.name or metric.name != _plain(metric.name):
         raise InputError(f"a metric's name is lower case, with _ between words and without @, not {metric.name!r}")
@@ -126,8 +122,6 @@ def parse(text: str) -> tuple[Metric, int | None]:
     Traceback (most recent call last):
         ...
     recprism.errors.InputError: unknown metric 'ndgc'; did you mean 'ndcg'?
-
-    Stability: stable.
     """
     name, at, cut = text.strip().partition("@")
     metric = find(name)

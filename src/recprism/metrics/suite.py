@@ -60,8 +60,6 @@ def deepest_cut(metrics: Iterable[str | tuple[Metric, int]] | None = None, defau
 
     >>> deepest_cut(["ndcg@5", "recall"]), deepest_cut(["alpha_ndcg_paper@10"])
     (10, 20)
-
-    Stability: stable.
     """
     requests = _requests(DEFAULT_METRICS if metrics is None else metrics, default)
     return max((request.places for request in requests), default=default)
@@ -105,8 +103,6 @@ def evaluate(
     [('recall@2', 0.75), ('subtopic_coverage@2', 1.0), ('catalogue_coverage@2', 1.0)]
     >>> result.values["recall@2"].tolist()
     [0.5, 1.0]
-
-    Stability: stable.
     """
     if not isinstance(lists, Lists):
         if context is None:

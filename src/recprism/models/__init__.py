@@ -1,6 +1,8 @@
 """Base recommenders: trained here (BPRMF, LightGCN), by another library, or imported as vectors.
 
 Each of them produces a :class:`Factors`.
+
+Stability: stable.
 """
 
 from recprism._lazy import attach

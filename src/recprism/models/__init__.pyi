@@ -1,14 +1,4 @@
-from recprism.models.alignment import Aligned as Aligned
-from recprism.models.alignment import align as align
 from recprism.models.bpr import BPRMF as BPRMF
-from recprism.models.factors import COSINE as COSINE
-from recprism.models.factors import INNER_PRODUCT as INNER_PRODUCT
 from recprism.models.factors import Factors as Factors
 from recprism.models.lightgcn import LightGCN as LightGCN
 from recprism.models.perturbation import Perturbation as Perturbation
-from recprism.models.registry import MODELS as MODELS
-from recprism.models.registry import make_model as make_model
-from recprism.models.training import Checkpoint as Checkpoint
-from recprism.models.training import CheckpointSink as CheckpointSink
-from recprism.models.training import Epoch as Epoch
-from recprism.models.training import Progress as Progress

@@ -23,8 +23,6 @@ class Aligned:
         items: Number of items that both models have.
         unlike: ``|new - old| / |old|`` over all vectors that both models have, after the rotation.
         unlike_before: The same before the rotation.
-
-    Stability: provisional.
     """
 
     factors: Factors
@@ -50,8 +48,6 @@ def align(factors: Factors, to: Factors) -> Aligned:
 
     Raises:
         InputError: The models have vectors of different lengths, or no item in common.
-
-    Stability: provisional.
     """
     if factors.dim != to.dim:
         raise InputError(

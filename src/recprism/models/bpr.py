@@ -21,8 +21,6 @@ class BPRMF(PairwiseModel):
     >>> factors = BPRMF(dim=8, epochs=2).fit(split, device="cpu")
     >>> factors.user.shape, factors.settings["epochs_trained"]
     ((601, 8), 2)
-
-    Stability: stable.
     """
 
     learning_rate: float = 0.006

@@ -37,8 +37,6 @@ class Factors(Displayed):
         item_ids: The same for items, (n_items,).
         item_bias: (n_items,) float32, or None. It is separate from the vectors because it is not perturbed.
         settings: How the vectors were made: model, hyper-parameters, epochs, seed.
-
-    Stability: stable.
     """
 
     user: FloatArray

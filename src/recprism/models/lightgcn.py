@@ -23,8 +23,6 @@ class LightGCN(PairwiseModel):
 
     Attributes:
         layers: Propagations over the graph.
-
-    Stability: stable.
     """
 
     layers: int = 3

@@ -17,8 +17,6 @@ class Perturbation:
     Attributes:
         item: Changes of the item vectors, (n_items, d).
         user: Changes of the user vectors, (n_users, d).
-
-    Stability: stable.
     """
 
     item: Tensor | None = None

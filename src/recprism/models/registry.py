@@ -64,8 +64,6 @@ def make_model(name: str, preset: str = "default", **settings: Any) -> Model:
 
     >>> make_model("bprmf", dim=16).dim
     16
-
-    Stability: stable.
     """
     if name not in MODELS:
         raise InputError(f"model {name!r} is not known; choose one of {', '.join(MODELS)}")

@@ -38,8 +38,6 @@ class Epoch:
         validation: NDCG@10 on the validation part; None without validation.
         best_epoch: The epoch whose vectors would be kept if training ended now.
         seconds_left: Estimated time until the last epoch; early stopping may end it sooner.
-
-    Stability: stable.
     """
 
     epoch: int

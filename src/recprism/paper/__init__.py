@@ -1,4 +1,7 @@
-"""The paper's tables, and the contest of all methods. Only the command line imports this package."""
+"""The paper's tables, and the contest of all methods. Only the command line imports this package.
+
+Stability: experimental.
+"""
 
 from recprism._lazy import attach
 

@@ -13,9 +13,11 @@ import numpy as np
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_path
 from recprism.data.split import Part, Split
-from recprism.models import COSINE, Factors
+from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
-from recprism.paper.base_models import read_model, train
+from recprism.models.factors import COSINE
+from recprism.paper.base_models.exchange import read_model
+from recprism.paper.base_models.tuned import train
 from recprism.paper.reweighted import train_reweighted
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ class World:
         model: Name of the base model.
         split: Method of the split.
         trained: How many seeds of the base model there are.
-
-    Stability: experimental.
     """
 
     dataset: str

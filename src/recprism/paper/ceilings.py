@@ -119,20 +119,17 @@ def best_distances(
     return Solved(value, max(bound, value), found.status == 0)
 
 
-def coverage_ceiling(scenario: Scenario, trade_off: float, *, undecided: int = MILP_USERS) -> dict[str, Any]:
+def coverage_ceiling(scenario: Scenario, trade_off: float) -> dict[str, Any]:
     """Compare the search for covered categories with the linear program of every sampled user.
 
     Args:
         scenario: Candidates, scores and categories.
         trade_off: Of the rule; relevance is flat, so that the order of a list does not count.
-        undecided: Largest number of users whose whole program is solved, where the relaxation is not whole.
-
-    Stability: experimental.
     """
     problem = _Problem.of(scenario, "subtopic_coverage", trade_off, COVERAGE_DEPTH, users=2000)
     has = (scenario.features.topics.weight_matrix != 0).to(torch.float64).numpy()
     weight, price = problem.terms.prices[0], problem.terms.prices[1]
-    solved, left = [], undecided
+    solved, left = [], MILP_USERS
     for user in range(len(problem.items)):
         real = problem.items[user] >= 0
         program = partial(best_coverage, problem.relevance[user, real], has[problem.items[user, real]], problem.k)
@@ -148,18 +145,13 @@ def coverage_ceiling(scenario: Scenario, trade_off: float, *, undecided: int = M
     }
 
 
-def distance_ceiling(
-    scenario: Scenario, trade_off: float, *, users: int = DISTANCE_USERS, seconds: float = SECONDS
-) -> dict[str, Any]:
+def distance_ceiling(scenario: Scenario, trade_off: float, *, users: int = DISTANCE_USERS) -> dict[str, Any]:
     """Compare the search for distances with the whole program of a few users, with what is left of its gap.
 
     Args:
         scenario: Candidates, scores and categories.
         trade_off: Of the rule; relevance is flat.
         users: Number of users.
-        seconds: Time limit of one program.
-
-    Stability: experimental.
     """
     problem = _Problem.of(scenario, "ilad_subtopics", trade_off, DISTANCE_DEPTH, users=users)
     unit, known = problem.terms.directions
@@ -171,7 +163,7 @@ def distance_ceiling(
         apart = (1 - unit[items[real]] @ unit[items[real]].T) * (use[:, None] & use[None, :])
         np.fill_diagonal(apart, 0.0)
         distances.append(apart)
-        solved.append(best_distances(relevance[real], apart, problem.k, weight, price, seconds))
+        solved.append(best_distances(relevance[real], apart, problem.k, weight, price))
 
     def value(chosen: NDArray[np.int64]) -> Array:
         pairs = [apart[np.ix_(own, own)].sum() / 2 for apart, own in zip(distances, chosen, strict=True)]
@@ -245,6 +237,6 @@ def _shares(mine: Array, solved: list[Solved]) -> dict[str, Any]:
     }
 
 
-def ceilings(scenario: Scenario, trade_offs: tuple[float, ...] = TRADE_OFFS) -> list[dict[str, Any]]:
+def ceilings(scenario: Scenario) -> list[dict[str, Any]]:
     """Return the ceilings of coverage and of distances at each trade-off."""
-    return [find(scenario, trade_off) for find in (coverage_ceiling, distance_ceiling) for trade_off in trade_offs]
+    return [find(scenario, trade_off) for find in (coverage_ceiling, distance_ceiling) for trade_off in TRADE_OFFS]

@@ -32,8 +32,6 @@ def certificate_outcomes(
     Returns:
         One row per goal and budget: the certified trade-off (None if nothing is certified), the losses on both parts
         and the numbers of users.
-
-    Stability: experimental.
     """
     rows = []
     base = test.judge(test.base_lists, (METRIC,))[METRIC]

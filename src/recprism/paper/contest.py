@@ -110,8 +110,6 @@ def compare(
         on_estimate: Receives, for each world with missing pieces, an estimate of its time.
         executor: Where methods are tuned and judged, such as ``recprism.parallel.RayExecutor()``; this process by
             default. This process writes the files.
-
-    Stability: experimental.
     """
     say = on_step or (lambda _: None)
     waiting = [world for world in grid if pieces_left((world,), folder, seeds=seeds)]

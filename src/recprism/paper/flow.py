@@ -33,8 +33,6 @@ def exposure_flow(
 
     Raises:
         MissingDependencyError: If OR-tools is not installed.
-
-    Stability: experimental.
     """
     graph = solver()
     user, place = np.nonzero(_can_be_shown(items, relevance, k, trade_off))

@@ -33,8 +33,6 @@ class FrontPoint:
         gain: Relative gain in the goal; for Gini, how far it fell.
         p_value: Two-sided p-value of the difference to ours; None if it cannot be tested.
         gini: Relative change of the Gini index of exposure, for catalogue coverage; None for other goals.
-
-    Stability: experimental.
     """
 
     budget: float | None
@@ -57,8 +55,6 @@ class Front:
         method: Name of the method.
         points: One point per budget.
         hypervolume: Area under the points up to the largest budget, in percent times percent.
-
-    Stability: experimental.
     """
 
     method: str
@@ -82,8 +78,6 @@ def winner(fronts: Sequence[Front], budget: float) -> Front | None:
     """Return the front with the largest gain among those that keep the budget on the test part; None without a point.
 
     If none keeps it there, all compete. The choice is made on the test part; a tie goes to the first.
-
-    Stability: experimental.
     """
     points = [(front, point) for front in fronts if (point := front.at(budget)) is not None]
     kept = [(front, point) for front, point in points if point.keeps_budget]
@@ -113,8 +107,6 @@ def frontier(
 
     Raises:
         InputError: If there are no labels, or if the goal or a rival needs subtopics and there are none.
-
-    Stability: experimental.
     """
     require_possible(Goal.parse(goal), test.subtopics)
     for judged in (validation, test):

@@ -49,8 +49,6 @@ class Method:
         make: ``(scenario, trade_off, **choice)`` -> lists.
         space: All discrete choices; tuning draws some of them.
         together: Whether a user's list depends on those of others, so that lists must be made for all users.
-
-    Stability: experimental.
     """
 
     name: str

@@ -20,8 +20,6 @@ def promoted() -> Method:
     """Return the method that promotes items: a bias per item, learned once per scenario and scaled by the trade-off.
 
     It has eight choices, four goals of the learner with two weights of relevance, and no pool: it ranks all items.
-
-    Stability: experimental.
     """
     return Method(PROMOTION, _promoted, tuple({"goal": it, "relevance": of} for it in GOALS for of in RELEVANCE))
 

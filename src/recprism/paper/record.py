@@ -25,8 +25,6 @@ def contest_record(
         worlds: The worlds.
         cells: The verdicts.
         seeds: Number of seeds.
-
-    Stability: experimental.
     """
     certificates = [
         {"world": world.slug, "seed": seed, **row}

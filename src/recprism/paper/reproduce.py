@@ -20,8 +20,9 @@ from recprism.data._files import write_text
 from recprism.data.split import Split
 from recprism.metrics import Context, evaluate
 from recprism.metrics.registry import with_gini
-from recprism.models import Factors, make_model
+from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
+from recprism.models.registry import make_model
 from recprism.paper.tables import METRICS, PAPER_NAMES, SINGLE_OBJECTIVES, Row, paper_table, rows_of
 from recprism.rerank import Features, reranker
 
@@ -52,8 +53,6 @@ class Cell:
         paper_change: The same for the paper.
         run: File of the row.
         delta_sha: Hash of the perturbation.
-
-    Stability: experimental.
     """
 
     table: str
@@ -307,12 +306,12 @@ def against_random(dataset: str, folder: Path, runs: int) -> list[AgainstRandom]
     return made
 
 
-def _t_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float] | tuple[None, None]:
+def _t_interval(values: NDArray[np.float64]) -> tuple[float, float] | tuple[None, None]:
     from scipy import stats
 
     if len(values) < 2:
         return None, None
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
 
 

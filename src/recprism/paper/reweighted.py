@@ -75,8 +75,6 @@ def train_reweighted(
         dataset: Name of the data set, for the settings.
         seed: Seed of the training.
         device: Device of the training.
-
-    Stability: experimental.
     """
     weights = positive_weights(split.train, subtopics, strength)
 

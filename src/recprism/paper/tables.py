@@ -52,8 +52,6 @@ class Row:
         ks: Lengths of the lists.
         settings: For "cmb", settings of CMB on top of the paper preset; for "rerank", those of the re-ranker. For
             "tuned", the name of the re-ranker and the share of NDCG@10 that may be lost.
-
-    Stability: experimental.
     """
 
     table: str
@@ -71,10 +69,7 @@ class Row:
 
 
 def paper_table() -> pl.DataFrame:
-    """Return every number of the paper's tables: table, dataset, base_model, method, metric, k, value.
-
-    Stability: experimental.
-    """
+    """Return every number of the paper's tables: table, dataset, base_model, method, metric, k, value."""
     import polars as pl
 
     return pl.read_csv(io.BytesIO((files("recprism.paper") / "tables.csv").read_bytes()))

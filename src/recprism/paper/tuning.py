@@ -19,7 +19,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data._checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.paper.methods import Choice, Method, possible
 
 TRIALS = 40
@@ -159,8 +159,6 @@ def tune(
 
     Raises:
         InputError: If the base lists have no accuracy.
-
-    Stability: experimental.
     """
     objective, scenario = objective or TuningObjective(), users.of(method)
     method = possible(method, scenario)

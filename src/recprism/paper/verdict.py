@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from recprism.budget._popularity import POPULARITY
 from recprism.data._checks import random_generator
-from recprism.metrics import parse
 from recprism.metrics._statistics import bootstrap_means, holm, percentile_interval
+from recprism.metrics.registry import parse
 from recprism.paper.cases import World
 from recprism.paper.contest import BUDGETS, FIRST_SEED, OBJECTIVE, PAPER_ROWS, REWEIGHTED, key, read_judged, served_name
 from recprism.paper.methods import GREEDY, OURS, RIVALS
@@ -49,8 +49,6 @@ class Effect:
         mean: Mean over users and seeds.
         low: Lower end of the 95 % interval; None if there is only one seed to resample.
         high: Its upper end.
-
-    Stability: experimental.
     """
 
     mean: float
@@ -67,8 +65,6 @@ class Duel:
         effect: Ours minus the rival; the interval is not corrected for the number of rivals.
         p_value: Two-sided p-value of a paired t test, before correction.
         outcome: "won", "tied" or "lost", after Holm's correction over the rivals of the cell.
-
-    Stability: experimental.
     """
 
     rival: MethodResult
@@ -93,8 +89,6 @@ class CellVerdict:
         duels: One entry per rival; greedy on our objective is the first.
         others: Methods for comparison that are no rivals: popularity; on the first seed, promotion and the paper's
             CMB with its two controls.
-
-    Stability: experimental.
     """
 
     world: str

@@ -1,6 +1,8 @@
 """Executors to pass to searches and comparisons: this process, or the workers of a Ray cluster.
 
 The other rooms take an executor as an argument and never import this one. Only this room imports ray.
+
+Stability: provisional.
 """
 
 from recprism._lazy import attach

@@ -20,8 +20,6 @@ def executor_named(name: str) -> Executor:
     Raises:
         InputError: No executor has this name.
         MissingDependencyError: The package ray is not installed.
-
-    Stability: provisional.
     """
     if name == "local":
         return LocalExecutor()

@@ -1,6 +1,8 @@
 """Exact ranking: the best unseen items of every user.
 
 ``topk`` ranks vectors, ``topk_blocks`` ranks more vectors than memory holds, and ``rank_scores`` ranks any scores.
+
+Stability: stable.
 """
 
 from recprism._lazy import attach

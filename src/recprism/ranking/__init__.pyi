@@ -1,3 +1,2 @@
 from recprism.ranking.blocks import topk_blocks as topk_blocks
 from recprism.ranking.exact import topk as topk
-from recprism.ranking.scores import rank_scores as rank_scores

@@ -50,8 +50,6 @@ def topk_blocks(
     >>> item = np.array([[1], [3], [2]])
     >>> [(rows.start, items.tolist()) for rows, items, _ in topk_blocks(np.ones((3, 1)), item, 2, users_at_a_time=2)]
     [(0, [[1, 2], [1, 2]]), (2, [[1, 2]])]
-
-    Stability: stable.
     """
     seen = None if exclude is None else Incidence.coerce(exclude)
     for start in range(0, len(user), users_at_a_time):

@@ -150,8 +150,6 @@ def topk(
     >>> items, scores = topk(np.eye(2, dtype=np.float32), np.array([[1, 0], [3, 5], [2, 5]]), 2)
     >>> items.tolist(), scores.tolist()
     ([[1, 2], [1, 2]], [[3.0, 2.0], [5.0, 5.0]])
-
-    Stability: stable.
     """
     choose = _known_engine(engine)
     users = _as_matrix(user, "user", torch.device("cpu"))

@@ -37,8 +37,6 @@ def rank_scores(
 
     Raises:
         InputError: The scores have another shape or are not finite.
-
-    Stability: stable.
     """
     n_users, n_items = shape
     width = min(k, n_items)

@@ -1,4 +1,7 @@
-"""The report of a run: collect its results, draw them, and write one HTML file that loads nothing."""
+"""The report of a run: collect its results, draw them, and write one HTML file that loads nothing.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -35,8 +35,6 @@ def gather(
         draws: Draws of each control; 0 runs no controls, and nothing is claimed about factors.
         seed: Seed of the controls.
         on_step: Receives progress.
-
-    Stability: provisional.
     """
     started, tell = time.perf_counter(), on_step or _silent
     found = measure(run, part=part, draws=draws, tell=tell)

@@ -23,8 +23,6 @@ def render(content: Content) -> str:
 
     Returns:
         The HTML text.
-
-    Stability: provisional.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
     from markupsafe import Markup

@@ -18,8 +18,8 @@ from recprism.deploy._budget import budget_of
 from recprism.explain.explained import ExplanationInShort
 from recprism.explain.factors._highlights import who_pays
 from recprism.explain.factors.checks import require_enough
-from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation, parse
-from recprism.metrics.registry import with_gini
+from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation
+from recprism.metrics.registry import parse, with_gini
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
 from recprism.report.explained import explained_content

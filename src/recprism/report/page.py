@@ -34,8 +34,6 @@ def write_report(
 
     Returns:
         What the page says.
-
-    Stability: provisional.
     """
     with run.unchanged():
         content = gather(run, part=part, draws=draws, seed=seed, on_step=on_step)

@@ -27,9 +27,9 @@ ALIKE = 0.7  # shortest bar over longest: above this they count as about equally
 NOT_JUDGED = "not judged"
 
 
-def signed_percent(share: float | None, digits: int = 1) -> str:
+def signed_percent(share: float | None) -> str:
     """Format a signed share, with a typographic minus; no minus before a 0."""
-    return percent(share, f"+z.{digits}f").replace("-", "−")
+    return percent(share, "+z.1f").replace("-", "−")
 
 
 def amount(value: float | None, digits: int = 3) -> str:

@@ -1,14 +1,13 @@
 from recprism.rerank.base import Reranker as Reranker
 from recprism.rerank.constraints.constrained import Constrained as Constrained
-from recprism.rerank.constraints.violations import Violation as Violation
 from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities
-from recprism.rerank.objective import Objective as Objective
-from recprism.rerank.objective import Parts as Parts
+from recprism.rerank.goal import Goal as Goal
+from recprism.rerank.goal import GoalTerm as GoalTerm
+from recprism.rerank.goal import register_goal as register_goal
 from recprism.rerank.optimal import Optimal as Optimal
 from recprism.rerank.registry import RERANKERS as RERANKERS
-from recprism.rerank.registry import register as register
 from recprism.rerank.registry import reranker as reranker
 from recprism.rerank.rivals.calibrated import Calibrated as Calibrated
 from recprism.rerank.rivals.calibrated_flow import CalibratedFlow as CalibratedFlow

@@ -46,8 +46,6 @@ class Parts:
         coverage: Value of a subtopic that no earlier place has, (m,).
         alpha_dcg: Value of the entry in alpha-DCG or ERR-IA, (m,).
         history: Value of the entry for the user's history, (m,).
-
-    Stability: provisional.
     """
 
     relevance: Array
@@ -88,8 +86,6 @@ class Objective:
 
     Attributes:
         terms: Data and prices, as the search uses them.
-
-    Stability: provisional.
     """
 
     terms: Terms

@@ -52,26 +52,6 @@ RERANKERS: dict[str, Callable[..., Reranker]] = {
 """Every re-ranker by name. A new one is a file and its line here."""
 
 
-def register(name: str, make: Callable[..., Reranker], *, replace: bool = False) -> None:
-    """Register a re-ranker by name.
-
-    Args:
-        name: Lower case, with underscores between words.
-        make: Creates the re-ranker from keyword settings, which include ``trade_off`` and ``sort_back``.
-        replace: Allow a name that is already registered.
-
-    Raises:
-        InputError: The name is malformed, or already registered.
-
-    Stability: stable.
-    """
-    if name != _plain(name):
-        raise InputError(f"a re-ranker's name is lower case, with _ between words, not {name!r}")
-    if not replace and name in RERANKERS:
-        raise InputError(f"there is a re-ranker called {name!r} already; choose another name or pass replace=True")
-    RERANKERS[name] = make
-
-
 def reranker(name: str, **settings: Any) -> Reranker:
     """Create a re-ranker by name.
 

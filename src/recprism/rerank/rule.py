@@ -36,8 +36,6 @@ class Rule(Displayed):
         limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more, whatever the
             user's labels are, is the base list.
         lifts: What is added to the score of each item for every user, (n_items,), to reach a goal of exposure.
-
-    Stability: provisional.
     """
 
     goals: Mapping[str, float]

@@ -1,4 +1,7 @@
-"""The run directory: what a run was asked, did and found, in open file formats."""
+"""The run directory: what a run was asked, did and found, in open file formats.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -5,14 +5,6 @@ from recprism.runs.config import DiversifyConfig as DiversifyConfig
 from recprism.runs.config import ModelConfig as ModelConfig
 from recprism.runs.config import RunConfig as RunConfig
 from recprism.runs.config import SplitConfig as SplitConfig
-from recprism.runs.listing import ListedResult as ListedResult
 from recprism.runs.listing import list_runs as list_runs
-from recprism.runs.neighbours import NeighbourOverlap as NeighbourOverlap
-from recprism.runs.neighbours import neighbour_overlap as neighbour_overlap
-from recprism.runs.neighbours import neighbours_of as neighbours_of
 from recprism.runs.result import Result as Result
 from recprism.runs.run import Run as Run
-from recprism.runs.sinks import Sink as Sink
-from recprism.runs.status import RunStatus as RunStatus
-from recprism.runs.status import run_status as run_status
-from recprism.runs.stored_path import StoredPath as StoredPath

@@ -42,10 +42,7 @@ ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "subtopic", "w
 
 
 class DataConfig(_Strict):
-    """Which data: a named set, or your own files.
-
-    Stability: provisional.
-    """
+    """Which data: a named set, or your own files."""
 
     source: str = "ml-latest-small"
     """A named set (see `recprism data list`) or the path of a table of interactions."""
@@ -73,10 +70,7 @@ class DataConfig(_Strict):
 
 
 class SplitConfig(_Strict):
-    """How interactions are divided.
-
-    Stability: provisional.
-    """
+    """How interactions are divided."""
 
     method: Literal["random", "paper", "leave-last", "user-temporal", "temporal", "given", "set-aside"] = "random"
     """How; "given" is a division that came with an imported model, "set-aside" labels taken out of its history."""
@@ -89,10 +83,7 @@ class SplitConfig(_Strict):
 
 
 class ModelConfig(_Strict):
-    """Which base model, which preset, and which settings differ from it.
-
-    Stability: provisional.
-    """
+    """Which base model, which preset, and which settings differ from it."""
 
     name: str = "bprmf"
     preset: str = "default"
@@ -102,10 +93,7 @@ class ModelConfig(_Strict):
 
 
 class ConstraintsConfig(_Strict):
-    """Constraints of editors: items by id, subtopics by name.
-
-    Stability: provisional.
-    """
+    """Constraints of editors: items by id, subtopics by name."""
 
     banned: list[int | str] = Field(default_factory=list)
     pinned: dict[str, int | str] = Field(default_factory=dict)
@@ -118,10 +106,7 @@ class ConstraintsConfig(_Strict):
 
 
 class BudgetConfig(_Strict):
-    """A budget: how much of which metrics may be lost, and the goal.
-
-    Stability: provisional.
-    """
+    """A budget: how much of which metrics may be lost, and the goal."""
 
     goal: str = "subtopic_coverage"
     budgets: dict[str, InnerShare]
@@ -138,10 +123,7 @@ class BudgetConfig(_Strict):
 
 
 class DiversifyConfig(_Strict):
-    """A result: from a search with a preset of CMB and settings that differ from it, or within a budget.
-
-    Stability: provisional.
-    """
+    """A result: from a search with a preset of CMB and settings that differ from it, or within a budget."""
 
     preset: str = "default"
     settings: Settings = Field(default_factory=dict)
@@ -149,10 +131,7 @@ class DiversifyConfig(_Strict):
 
 
 class RunConfig(_Strict):
-    """Everything that a run was asked to do.
-
-    Stability: provisional.
-    """
+    """Everything that a run was asked to do."""
 
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     device: str = "auto"

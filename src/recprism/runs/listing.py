@@ -36,8 +36,6 @@ class ListedResult:
         confidence: How sure that is, in words: of all questions that the same labels have answered; None without one.
         date: The time of the last event, in UTC and as ISO 8601; None without events.
         reason: Why a broken one cannot be read.
-
-    Stability: provisional.
     """
 
     run: str
@@ -65,8 +63,6 @@ def list_runs(folder: str | Path | None = None) -> list[ListedResult]:
 
     Raises:
         InputError: If there is no such folder.
-
-    Stability: provisional.
     """
     if folder is None:
         folder = DEFAULT if Path(DEFAULT).is_dir() else "."

@@ -43,8 +43,6 @@ class NeighbourOverlap:
         inner_product: Share of the k nearest items that stay, by inner product; the mean over items.
         cosine: The same by cosine.
         whole_by_cosine: Share of the items that keep all k.
-
-    Stability: provisional.
     """
 
     items: int
@@ -72,10 +70,7 @@ class NeighbourOverlap:
 
 
 def neighbours_of(run: Run) -> NeighbourOverlap:
-    """Return the overlap of the run's change: noted when it was found, or computed.
-
-    Stability: provisional.
-    """
+    """Return the overlap of the run's change: noted when it was found, or computed."""
     found = noted(run)
     if found is None:
         search = run.load_result().search
@@ -90,14 +85,14 @@ def noted(run: Run) -> NeighbourOverlap | None:
     return None if last is None else NeighbourOverlap(**last)
 
 
-def overlap_of(factors: Factors, change: Perturbation, k: int = K) -> NeighbourOverlap:
+def overlap_of(factors: Factors, change: Perturbation) -> NeighbourOverlap:
     """Compare the item vectors of the base with the changed ones; without a change of item vectors no search runs."""
     moved = change.item is not None and bool(change.item.any())
     after = change.applied_to(factors).item if moved else factors.item
-    return neighbour_overlap(factors.item, after, k)
+    return neighbour_overlap(factors.item, after)
 
 
-def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 0) -> NeighbourOverlap:
+def neighbour_overlap(before: Matrix, after: Matrix, k: int = K) -> NeighbourOverlap:
     """Compare every item's k nearest other items before and after.
 
     Memory grows with n_items and not with its square. In a large catalogue, a sample of the items is looked up among
@@ -107,7 +102,6 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
         before: ``(n_items, d)`` item vectors.
         after: ``(n_items, d)`` item vectors.
         k: Neighbours of each item.
-        seed: Of the sample.
 
     Raises:
         InputError: If the shapes differ.
@@ -115,8 +109,6 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
     >>> turned = neighbour_overlap(np.eye(3) + 0.1, np.eye(3) + 0.1, k=1)
     >>> turned.moved, turned.cosine
     (False, 1.0)
-
-    Stability: provisional.
     """
     old, new = (np.ascontiguousarray(matrix, np.float32) for matrix in (before, after))
     if old.shape != new.shape or old.ndim != 2:
@@ -124,16 +116,16 @@ def neighbour_overlap(before: Matrix, after: Matrix, k: int = K, *, seed: int = 
     n, k = len(old), min(k, len(old) - 1)
     if k < 1 or np.array_equal(old, new):
         return NeighbourOverlap(n, n, k, False, 1.0, 1.0, 1.0)
-    asked = _drawn(n, seed)
+    asked = _drawn(n)
     product = _shares_kept(old, new, asked, k, lambda matrix: matrix)
     cosine = _shares_kept(old, new, asked, k, _directions)
     means = float(product.mean()), float(cosine.mean()), float((cosine == 1).mean())
     return NeighbourOverlap(n, len(asked), k, True, *means)
 
 
-def _drawn(n: int, seed: int) -> Items:
+def _drawn(n: int) -> Items:
     most = max(1, MOST_SCORES // n)
-    return np.arange(n) if n <= most else np.sort(random_generator(seed).choice(n, most, replace=False))
+    return np.arange(n) if n <= most else np.sort(random_generator(0).choice(n, most, replace=False))
 
 
 def _shares_kept(

@@ -73,8 +73,6 @@ class Result(Displayed):
             part of exported dials. The lists of the result do not use them.
         asked_before: A sentence about other certificates that the same labels decided; None if there are none.
         run: The run that holds the result, for the names in exports; None without one.
-
-    Stability: provisional.
     """
 
     scenario: Scenario
@@ -215,7 +213,7 @@ class Result(Displayed):
             user: Id of the user.
             live: Whether the list is the live one; else the judged one.
             **changes: without=ITEM, ban=CATEGORY, price=NUMBER, seen=ITEM or forget=ITEM, as in
-                :func:`recprism.explain.what_if`.
+                :func:`recprism.explain.reasons.questions.what_if`.
         """
         return what_if(self.context(live=live), self.own_rule(), user, **changes)
 
@@ -305,8 +303,8 @@ class Result(Displayed):
             histories: Whether the file of a rule includes the histories of the users, so that a request may name the
                 user instead of giving a history. They are personal data.
             metric: The metric of the index; by default the model's own.
-            margin: As in :func:`recprism.forms.export_vectors`.
-            for_index: As in :func:`recprism.forms.export_vectors`.
+            margin: As in :func:`recprism.forms.vectors.export_vectors`.
+            for_index: As in :func:`recprism.forms.vectors.export_vectors`.
             budgets: Metric -> the share of it that lists of this form may lose. Every step of the path is compiled for
                 the users who judge; the furthest certified one is exported. It is one further question to the labels.
             confidence: Of that certificate.

@@ -78,8 +78,6 @@ class Run(RunResults):
 
     Raises:
         InputError: If the name holds other characters than letters, digits, - and _.
-
-    Stability: provisional.
     """
 
     @classmethod

@@ -15,10 +15,7 @@ Outcome = Literal["finished", "failed", "interrupted"]
 
 
 class Sink(Protocol):
-    """Receives the events of one command on a run.
-
-    Stability: experimental.
-    """
+    """Receives the events of one command on a run."""
 
     name: str
 

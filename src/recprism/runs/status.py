@@ -25,8 +25,6 @@ class RunStatus:
         done: Steps so far: epochs of training, or iterations of a search.
         total: All steps; training may end earlier.
         seconds_left: The longest time that is left at the pace so far; None if it is unknown.
-
-    Stability: provisional.
     """
 
     doing: Doing
@@ -41,8 +39,6 @@ def run_status(run: Run, now: float | None = None) -> RunStatus:
     Args:
         run: The run.
         now: Seconds since 1970; the present by default.
-
-    Stability: provisional.
     """
     steps = _last_steps(run.under_way().events())
     if not steps:

@@ -48,8 +48,6 @@ class StoredPath:
         confidence: Of a certificate.
         part: The part that certifies.
         users: How many users of it are judged.
-
-    Stability: provisional.
     """
 
     goal: str
@@ -77,9 +75,8 @@ class StoredPath:
 
         Args:
             budget: A share of NDCG@10.
-            certified: The budget must certify it and every point before it, as in :func:`recprism.budget.certify`.
-                Otherwise its own measured loss must be within it. Without labels nothing is known to keep a budget, so
-                the answer is 0.
+            certified: The budget must certify it and every point before it. Otherwise its own measured loss must be
+                within it. Without labels nothing is known to keep a budget, so the answer is 0.
         """
         if self.certified_within is None or self.losses is None:
             return 0

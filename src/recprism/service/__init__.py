@@ -1,4 +1,7 @@
-"""The rule over HTTP: a service around ``recprism.serving`` (extra ``serve``), and its client."""
+"""The rule over HTTP: a service around ``recprism.serving`` (extra ``serve``), and its client.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -29,8 +29,6 @@ class Answer:
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         as_tested: True if the list was made as the certified ones were; else how it differs.
         reasons: The reason of each item, if they were asked for.
-
-    Stability: provisional.
     """
 
     request: str
@@ -50,14 +48,12 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explanation(Answer):
+class ExplainedAnswer(Answer):
     """A list whose reasons are also in words.
 
     Attributes:
         sentences: Why each item is in the list, for engineers, with the price at which it enters.
         for_users: The same, for the user who sees the list.
-
-    Stability: provisional.
     """
 
     sentences: tuple[str, ...] = ()
@@ -72,8 +68,6 @@ class Moved:
         item: Id of the item.
         before: Its place without dials, from 1.
         after: Its place with dials.
-
-    Stability: provisional.
     """
 
     item: Id
@@ -82,7 +76,7 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Steered(Answer):
+class SteeredAnswer(Answer):
     """A list with dials, compared with the list without them.
 
     Attributes:
@@ -90,8 +84,6 @@ class Steered(Answer):
         came: Ids that dials bring in.
         left: Ids that dials remove.
         moved: Items of both lists that change places.
-
-    Stability: provisional.
     """
 
     without: tuple[Id, ...] = ()
@@ -108,7 +100,7 @@ def answer_of(kind: type[Kind], values: dict[str, Any]) -> Kind:
     found = _known(kind, values)
     found["unmet"] = tuple(Unmet(**_known(Unmet, it)) for it in values.get("unmet", ()))
     found["reasons"] = tuple(map(Reason.from_dict, values.get("reasons", ())))
-    if issubclass(kind, Steered):
+    if issubclass(kind, SteeredAnswer):
         found["moved"] = tuple(Moved(**_known(Moved, it)) for it in values.get("moved", ()))
     return kind(**found)
 

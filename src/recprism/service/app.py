@@ -40,7 +40,7 @@ from recprism.service._metrics import CONTENT_TYPE
 from recprism.service._openapi import describe, documented
 from recprism.service._safety import SecurityHeaders, allowed_hosts
 from recprism.service._service import Service, TooManyError
-from recprism.service.answers import Answer, Explanation, Steered
+from recprism.service.answers import Answer, ExplainedAnswer, SteeredAnswer
 from recprism.service.settings import Settings
 
 REQUEST_ID = "X-Request-Id"
@@ -70,8 +70,8 @@ class ListRoute:
 LIST_ROUTES = (
     ListRoute("/rerank", RerankBody, Answer, _lists.serve),
     ListRoute("/rank", RankBody, Answer, _lists.serve),
-    ListRoute("/explain", ExplainBody, Explanation, _lists.explain),
-    ListRoute("/steer", SteerBody, Steered, _lists.steer),
+    ListRoute("/explain", ExplainBody, ExplainedAnswer, _lists.explain),
+    ListRoute("/steer", SteerBody, SteeredAnswer, _lists.steer),
 )
 
 
@@ -84,8 +84,6 @@ def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
 
     Raises:
         InputError: If the export cannot be used.
-
-    Stability: provisional.
     """
     settings = settings or Settings()
     service = Service(Path(folder), settings)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from recprism.errors import InputError, RecprismError
-from recprism.service.answers import Answer, Explanation, Kind, Steered, answer_of
+from recprism.service.answers import Answer, ExplainedAnswer, Kind, SteeredAnswer, answer_of
 from recprism.serving.constraints import Id, RequestConstraints
 
 AGAIN = (429, 503)
@@ -27,8 +27,6 @@ class ServiceError(RecprismError):
 
     Attributes:
         status: Status of the last answer; None if the last attempt had none.
-
-    Stability: provisional.
     """
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
@@ -58,8 +56,6 @@ class Client:
 
     Raises:
         InputError: If the address is no http address.
-
-    Stability: provisional.
     """
 
     def __init__(
@@ -102,12 +98,12 @@ class Client:
 
     def explain(
         self, candidates: Sequence[Id], scores: Sequence[float], k: int | None = None, **options: Any
-    ) -> Explanation:
+    ) -> ExplainedAnswer:
         """Ask why each item is in the list of :meth:`rerank`, in words.
 
         Options and errors are those of :meth:`rerank`, without segment and reasons. This list is not logged.
         """
-        return self._ask(Explanation, "/explain", {"candidates": candidates, "scores": scores, "k": k, **options})
+        return self._ask(ExplainedAnswer, "/explain", {"candidates": candidates, "scores": scores, "k": k, **options})
 
     def steer(
         self,
@@ -116,13 +112,13 @@ class Client:
         dials: Mapping[str, float],
         k: int | None = None,
         **options: Any,
-    ) -> Steered:
+    ) -> SteeredAnswer:
         """Ask for a list with dials, and what they change.
 
         Options and errors are those of :meth:`rerank`, without segment and entry_prices. This list is not logged.
         """
         asked = {"candidates": candidates, "scores": scores, "dials": dict(dials), "k": k, **options}
-        return self._ask(Steered, "/steer", asked)
+        return self._ask(SteeredAnswer, "/steer", asked)
 
     def health(self) -> bool:
         """Whether the process answers; asked once."""

@@ -45,8 +45,6 @@ class Settings:
 
     Raises:
         InputError: If a value is out of range, or two of them do not fit together.
-
-    Stability: provisional.
     """
 
     host: str = "127.0.0.1"

@@ -1,4 +1,7 @@
-"""Diverse lists with reasons at request time; needs numpy and numba only."""
+"""Diverse lists with reasons at request time; needs numpy and numba only.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

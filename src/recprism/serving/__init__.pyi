@@ -2,4 +2,4 @@ from recprism.serving.constraints import RequestConstraints as RequestConstraint
 from recprism.serving.constraints import Unmet as Unmet
 from recprism.serving.ranked import Ranked as Ranked
 from recprism.serving.rule import ServedRule as ServedRule
-from recprism.serving.rule import load as load
+from recprism.serving.rule import load_rule as load_rule

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from recprism._compile import cache_folder
 from recprism.errors import InputError
-from recprism.serving.rule import load
+from recprism.serving.rule import load_rule
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -39,7 +39,7 @@ def _warm(rules: Sequence[str]) -> None:
         raise InputError("no folder for compiled code is writable; set NUMBA_CACHE_DIR to one that is")
     for rule in rules:
         start = time.process_time()
-        load(rule)
+        load_rule(rule)
         sys.stdout.write(f"{rule}: ready after {time.process_time() - start:.1f} CPU seconds\n")
     sys.stdout.write(f"compiled code: {folder}\n")
 

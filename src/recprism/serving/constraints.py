@@ -30,8 +30,6 @@ class RequestConstraints:
 
     Raises:
         InputError: If a value is out of range, or an item is pinned twice, or pinned and banned.
-
-    Stability: provisional.
     """
 
     banned: Sequence[Id] = ()
@@ -125,8 +123,6 @@ class Unmet:
     Attributes:
         constraint: The constraint in words.
         places: How many places too few or too many.
-
-    Stability: provisional.
     """
 
     constraint: str

@@ -33,8 +33,6 @@ class Ranked:
         user: Id of the user, if it was given.
         differences: How the request differs from what was tested; empty if it does not.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
-
-    Stability: provisional.
     """
 
     ids: tuple[Id, ...]

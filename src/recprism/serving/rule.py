@@ -34,7 +34,7 @@ Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 AT_A_TIME = 128  # requests of a batch that are searched together
 
 
-def load(
+def load_rule(
     folder: str | Path,
     *,
     candidates: int | None = None,
@@ -51,8 +51,6 @@ def load(
 
     Raises:
         InputError: If the folder is no export of a rule, or a value is out of range.
-
-    Stability: provisional.
     """
     served = ServedRule(RuleFile.read(folder), candidates=candidates, prices=prices, scorer=scorer)
     served.warm_up()
@@ -70,8 +68,6 @@ class ServedRule:
 
     Attributes:
         enabled: The kill switch. If it is False, every request gets the list by relevance alone under its constraints.
-
-    Stability: provisional.
     """
 
     def __init__(

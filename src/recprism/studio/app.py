@@ -50,8 +50,6 @@ def create_app(
 
     Raises:
         InputError: If ``reader_token`` is given without ``token``, or is the same.
-
-    Stability: provisional.
     """
     _require_two_tokens(token, reader_token)
     studio = Studio(directories, result, served)

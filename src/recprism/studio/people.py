@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.forms.steering import own_settings, steer
-from recprism.models import COSINE
+from recprism.models.factors import COSINE
 from recprism.runs.jobs.reasons import UserReasons, newcomer_reasons
 from recprism.studio import commands, schemas
 from recprism.studio.view import Change, View

@@ -1,6 +1,8 @@
 """Conformance suites for metrics and re-rankers, and synthetic data whose answers are known.
 
 The suites raise an ``AssertionError``; call them from a test of any framework.
+
+Stability: provisional.
 """
 
 from recprism._lazy import attach

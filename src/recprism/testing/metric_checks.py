@@ -89,8 +89,6 @@ def check_metric(
 
     >>> from recprism.metrics import METRICS
     >>> check_metric(METRICS["recall"], order_matters=False)
-
-    Stability: provisional.
     """
     _require(metric.summary.endswith("."), metric, "has no summary that ends with a full stop")
     _require(metric.empties.endswith("."), metric, "does not say in `empties` what happens to empty lists")

@@ -42,8 +42,6 @@ class Planted:
         subtopics: Subtopics of the items.
         split: Labels drawn from the scores.
         planted: The factors that subtopics depend on, rising; empty if nothing is planted.
-
-    Stability: provisional.
     """
 
     user: NDArray[np.float32]
@@ -92,8 +90,6 @@ def make_planted(
     >>> world = make_planted(50, 40, takes=5, seed=1)
     >>> len(world.planted), world.user.shape, len(world.subtopics)
     (4, (50, 20), 8)
-
-    Stability: provisional.
     """
     if min(n_users, n_items, dim) < 1 or not 0 <= n_planted <= dim or not 0 < takes < n_items / 4:
         raise InputError(

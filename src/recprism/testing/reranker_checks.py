@@ -38,8 +38,6 @@ def check_reranker(
 
     >>> from recprism.rerank import MMR
     >>> check_reranker(MMR)
-
-    Stability: provisional.
     """
     for seed in seeds:
         generator = random_generator(seed)

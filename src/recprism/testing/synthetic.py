@@ -36,8 +36,6 @@ class World:
         appeal: ``(n_items,)`` popularity.
         subtopics: One or two per item. Items of one subtopic are close to each other, so diversity costs accuracy.
         probability: ``(n_users, n_items)`` float32.
-
-    Stability: provisional.
     """
 
     user: FloatArray
@@ -127,8 +125,6 @@ def make_world(
     >>> world = make_world(50, 40, 4, takes=5, seed=1)
     >>> round(float(world.probability.sum(axis=1).mean()), 3)
     5.0
-
-    Stability: provisional.
     """
     if min(n_users, n_items, n_subtopics, dim) < 1 or not 0 < takes < n_items / 4:
         raise InputError(

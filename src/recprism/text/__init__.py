@@ -1,6 +1,8 @@
 """Review text to named features: parts of speech, aspects, and the sentiment of each mention.
 
 Needs textblob and vaderSentiment (``pip install 'recprism[text]'``). Both are imported on first use.
+
+Stability: provisional.
 """
 
 from recprism._lazy import attach

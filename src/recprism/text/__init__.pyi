@@ -1,12 +1,3 @@
-from recprism.text.aspect_topics import AspectTopics as AspectTopics
-from recprism.text.efm import attention as attention
-from recprism.text.efm import item_quality as item_quality
-from recprism.text.efm import quality as quality
-from recprism.text.efm import user_attention as user_attention
-from recprism.text.feature_files import Attributes as Attributes
-from recprism.text.feature_files import features_to_frame as features_to_frame
-from recprism.text.feature_files import read_attributes as read_attributes
-from recprism.text.feature_files import read_mentions as read_mentions
 from recprism.text.feature_folder import FeatureTables as FeatureTables
 from recprism.text.reviews import Extraction as Extraction
 from recprism.text.reviews import extract_features as extract_features

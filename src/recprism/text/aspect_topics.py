@@ -29,8 +29,6 @@ class AspectTopics:
     Attributes:
         clusters: The columns feature, subtopic.
         items: A long table item_id, subtopic.
-
-    Stability: experimental.
     """
 
     clusters: pl.DataFrame

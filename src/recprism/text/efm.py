@@ -27,8 +27,6 @@ def attention(count: ArrayLike, scale: float = SCALE) -> NDArray[np.float64]:
 
     >>> attention([0, 1, 10]).round(3).tolist()
     [0.0, 2.848, 5.0]
-
-    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * (2 * _logistic(count) - 1), 0.0)
@@ -47,8 +45,6 @@ def quality(count: ArrayLike, mean_sentiment: ArrayLike, scale: float = SCALE) -
 
     >>> quality([0, 2, 2], [0.0, 0.0, 1.0]).round(3).tolist()
     [0.0, 3.0, 4.523]
-
-    Stability: provisional.
     """
     count = np.asarray(count, np.float64)
     return np.where(count > 0, 1 + (scale - 1) * _logistic(count * np.asarray(mean_sentiment, np.float64)), 0.0)
@@ -66,8 +62,6 @@ def user_attention(mentions: pl.DataFrame, names: tuple[str, ...] | None = None)
 
     Raises:
         InputError: There are no mentions.
-
-    Stability: provisional.
     """
     matrix, count, _ = _counted(mentions, "user_id", names)
     return FeatureMatrix(matrix.ids, matrix.names, attention(count).astype(np.float32))
@@ -85,8 +79,6 @@ def item_quality(mentions: pl.DataFrame, names: tuple[str, ...] | None = None) -
 
     Raises:
         InputError: There are no mentions.
-
-    Stability: provisional.
     """
     matrix, count, total = _counted(mentions, "item_id", names)
     return FeatureMatrix(matrix.ids, matrix.names, quality(count, total / np.maximum(count, 1)).astype(np.float32))

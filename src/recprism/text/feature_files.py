@@ -35,8 +35,6 @@ def read_mentions(path: str | Path, columns: Mapping[str, str] | None = None) ->
 
     Raises:
         InputError: A column is missing, or a value is empty or out of range.
-
-    Stability: provisional.
     """
     where = str(path)
     table = read_table(path, columns)
@@ -63,8 +61,6 @@ class Attributes:
     Attributes:
         features: Items x features.
         left_out: Columns with too many values to be a category -> number of values.
-
-    Stability: provisional.
     """
 
     features: FeatureMatrix
@@ -89,8 +85,6 @@ def read_attributes(
 
     Raises:
         InputError: An item has several rows, or no column can be used.
-
-    Stability: provisional.
     """
     where = str(path)
     table = read_table(path, columns)
@@ -139,8 +133,6 @@ def features_to_frame(features: FeatureMatrix, side: str = "item_id") -> pl.Data
 
     Raises:
         InputError: A feature has the name of the column of ids.
-
-    Stability: provisional.
     """
     if side in features.names:
         raise InputError(f"a feature is called {side}, as the column of the ids is; give it another name")

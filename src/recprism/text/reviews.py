@@ -38,8 +38,6 @@ class Extraction:
         mentions: The columns user_id, item_id, feature, sentiment (-1 to 1); one row per mention.
         features: The columns feature, mentions, reviews, positive, example; the most mentioned first. "positive" is
             the share of praise among praise and blame, or null without either.
-
-    Stability: provisional.
     """
 
     mentions: pl.DataFrame
@@ -57,8 +55,6 @@ def read_reviews(path: str | Path) -> pl.DataFrame:
 
     Raises:
         InputError: A row is not a review.
-
-    Stability: provisional.
     """
     rows = [_review(row, entry, str(path)) for row, entry in read_json_lines(path)]
     with readable(path, "not a file of reviews", "fix or remove what is out of range"):
@@ -80,8 +76,6 @@ def extract_features(
 
     Raises:
         InputError: No aspect was found.
-
-    Stability: provisional.
     """
     texts = reviews["text"].to_list()
     evidence, opinions, parsed = Evidence(), opinion_words(), []

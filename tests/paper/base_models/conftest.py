@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data import Interactions, Split, split_interactions
+from recprism.data import Interactions, Split
+from recprism.data.split import split_interactions
 
 CYCLE, LENGTH = 12, 9
 

@@ -14,9 +14,8 @@ from recprism.data import Dataset, Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters import ScoredCandidates
-from recprism.paper.base_models import make_base_model, read_model, train
-from recprism.paper.base_models.exchange import model_key
-from recprism.paper.base_models.tuned import CLASSES, choices, tuned_settings
+from recprism.paper.base_models.exchange import model_key, read_model
+from recprism.paper.base_models.tuned import CLASSES, choices, make_base_model, train, tuned_settings
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from contest_files import LARGEST_FILE, read_splits, write_models, write_splits
@@ -113,7 +112,7 @@ sys.meta_path.insert(0, Block())
 import numpy as np
 from recprism.data.interactions import Interactions
 from recprism.data.split import split_interactions
-from recprism.paper.base_models import train
+from recprism.paper.base_models.tuned import train
 user, item = (axis.ravel() for axis in np.mgrid[:30, :6])
 rows = Interactions(user, (user + item) % 12, np.arange(30), np.arange(12), None, item)
 split = split_interactions(rows, "leave-last")

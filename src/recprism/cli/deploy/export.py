@@ -188,7 +188,7 @@ def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]
         "certificate": None if made.certificate is None else made.certificate.to_dict(),
     }
     size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
-    said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
+    said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load_rule({str(folder)!r})."]
     said.append("Nothing is certified about it." if made.certificate is None else made.certificate.sentence())
     fallen = fallen_back(made.about["fallback_share"], "live")
     if fallen is not None:

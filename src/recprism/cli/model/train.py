@@ -190,7 +190,7 @@ def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
 
 def train_with_progress(run: Run) -> Factors:
     """Train, and show loss, validation and the time left."""
-    from recprism.models import Epoch
+    from recprism.models.training import Epoch
     from recprism.runs.jobs.train import train as train_run
 
     name = run.config.model.name

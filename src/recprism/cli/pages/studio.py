@@ -61,7 +61,7 @@ def studio(
     """
     from recprism.service._connections import server
     from recprism.service._safety import is_loopback
-    from recprism.studio import create_app
+    from recprism.studio.app import create_app
 
     if token is not None and not token.strip():
         raise InputError(f"--token (or {TOKEN}) is empty; write a token, or omit it")

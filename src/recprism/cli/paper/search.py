@@ -33,7 +33,7 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.cmb import CMB, Step
-    from recprism.parallel import Executor
+    from recprism.cmb._executor import Executor
     from recprism.runs.run import Run
 
 DEFAULT_GOAL = "subtopic_coverage"

@@ -26,8 +26,6 @@ class MarginalCredit:
         accuracy: Weight of the base score against the goals, from 0 (diversity alone) to 1. No labels are needed.
         candidates: How many items outside the list are considered.
         width: How far from the cut an item counts, in standard deviations of the user's candidate scores.
-
-    Stability: provisional.
     """
 
     goals: Mapping[MetricLike, float]

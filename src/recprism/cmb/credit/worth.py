@@ -15,10 +15,11 @@ from torch import Tensor
 from recprism.cmb._metric_parts import require_no_infinity
 from recprism.cmb.objective import MetricLike, resolve
 from recprism.errors import InputError
-from recprism.metrics import Context, Lists, Metric, parse
+from recprism.metrics import Context, Lists, Metric
 from recprism.metrics._operations import discounts
 from recprism.metrics._tables import Vectors
 from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, personalisation
+from recprism.metrics.registry import parse
 
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
 
@@ -47,8 +48,6 @@ def worth_of(metric: MetricLike) -> Worth:
     Returns:
         A function (candidates, k, context) -> (n_users, k + m) float32. A larger worth is better, also for a metric
         whose smaller values are better.
-
-    Stability: provisional.
     """
     known = parse(metric)[0] if isinstance(metric, str) else metric
     if isinstance(known, Metric):

@@ -23,8 +23,6 @@ class Arms:
     Attributes:
         max_step: The largest value.
         count: Number of values.
-
-    Stability: provisional.
     """
 
     max_step: float = 0.3

@@ -31,8 +31,6 @@ class SearchSettings:
         keep: Which perturbation is the result. "last": that of the last iteration, with exploration (the paper's).
             "greedy": every player's best arm at the end. "best": that of the iteration with the highest reward.
         patience: Stop when the best reward has not risen for this many iterations; None runs all of them.
-
-    Stability: provisional.
     """
 
     iterations: int = 200

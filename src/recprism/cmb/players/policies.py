@@ -17,10 +17,7 @@ from recprism.errors import InputError
 
 
 class Policy(Protocol):
-    """Chooses an arm for every player, from what the players remember.
-
-    Stability: provisional.
-    """
+    """Chooses an arm for every player, from what the players remember."""
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; the same arguments always give the same choice.
@@ -39,8 +36,6 @@ class EpsilonGreedy:
 
     Attributes:
         epsilon: A probability.
-
-    Stability: provisional.
     """
 
     epsilon: float = 0.1
@@ -64,8 +59,6 @@ class UCB:
 
     Attributes:
         confidence: Weight of the bound, from 0 up.
-
-    Stability: provisional.
     """
 
     confidence: float = 1.0
@@ -83,10 +76,7 @@ class UCB:
 
 @dataclass(frozen=True)
 class RandomArms:
-    """A random arm, every time: the paper's Random row.
-
-    Stability: provisional.
-    """
+    """A random arm, every time: the paper's Random row."""
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; see :meth:`Policy.choose`."""

@@ -114,7 +114,7 @@ class Categories:
     summary: CategorySummary
 
 
-def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, item: str = "item_id") -> Categories:
+def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str) -> Categories:
     """Read the categories of an item table.
 
     A column may hold one category, several with a delimiter, lists (of Parquet or JSON, or written as JSON or Python
@@ -124,7 +124,6 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
         table: Item ids and any columns.
         columns: Where the categories are.
         where: What errors call the table.
-        item: The column of the item ids.
 
     Returns:
         The long table and what was read.
@@ -132,8 +131,8 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
     Raises:
         InputError: A column is missing, or its lists cannot be read.
     """
-    require_column(table, item, where)
-    ids = interpret_ids(table, item, where)
+    require_column(table, "item_id", where)
+    ids = interpret_ids(table, "item_id", where)
     found: list[list[str]] = [[] for _ in range(table.height)]
     told = []
     hows: dict[str, str] = {}
@@ -150,17 +149,17 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str, i
     return Categories(long, _summary(_short(told), len(distinct), distinct))
 
 
-def long_categories(table: pl.DataFrame, where: str, item: str = "item_id") -> Categories:
+def long_categories(table: pl.DataFrame, where: str) -> Categories:
     """Accept a long table item_id, subtopic[, weight]."""
-    for name in (item, "subtopic"):
+    for name in ("item_id", "subtopic"):
         require_column(table, name, where)
     if _holds_several(table["subtopic"]):
         if "weight" in table.columns:
             raise InputError(f"{where}: subtopic holds several names in a row; with weights give one row for each")
-        return read_categories(table, CategoryColumns(("subtopic",)), where, item)
+        return read_categories(table, CategoryColumns(("subtopic",)), where)
     named = table.filter(pl.col("subtopic").is_not_null())
-    groups = named.group_by(item).agg(pl.col("subtopic").cast(pl.String).unique())["subtopic"].to_list()
-    return Categories(table, _summary("long table", table[item].n_unique(), groups))
+    groups = named.group_by("item_id").agg(pl.col("subtopic").cast(pl.String).unique())["subtopic"].to_list()
+    return Categories(table, _summary("long table", table["item_id"].n_unique(), groups))
 
 
 def _holds_several(column: pl.Series) -> bool:

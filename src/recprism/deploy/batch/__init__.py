@@ -1,4 +1,7 @@
-"""Lists and dials of many users by an exported rule, in shards."""
+"""Lists and dials of many users by an exported rule, in shards.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -28,8 +28,6 @@ class FittedDials:
     Attributes:
         weights: What is added to the scores of items with a category, (n_users, m) float32, in units of scores.
         held: Whether ranking with the weights alone returns the items of the list, (n_users,) bool.
-
-    Stability: provisional.
     """
 
     weights: NDArray[np.float32]

@@ -42,8 +42,6 @@ class BatchLists:
         scores: Their scores by the vectors, (n_users, k) float32; -inf in empty places.
         base: The lists by relevance alone without constraints, (n_users, k) int64.
         dials: The named weights; None if they were not asked for.
-
-    Stability: provisional.
     """
 
     items: NDArray[np.int64]
@@ -60,8 +58,6 @@ class StageTimes:
         device: Where the work is done.
         seconds: By the name of the stage.
         processor_seconds: The same, of all threads together.
-
-    Stability: provisional.
     """
 
     device: torch.device
@@ -96,8 +92,6 @@ class BatchRule:
     Raises:
         InputError: The export has no item vectors, has lifts, min_items or a history window, or has no categories to
             name dials by.
-
-    Stability: provisional.
     """
 
     def __init__(self, file: RuleFile, *, k: int | None = None, dials: bool = False, device: str = "cpu") -> None:

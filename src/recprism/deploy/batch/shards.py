@@ -81,8 +81,6 @@ class BatchResult:
         as_tested: True if the lists are made as the certified ones were; else how they differ.
         seconds: Seconds by stage, summed over the shards of this run.
         processor_seconds: Processor seconds by stage.
-
-    Stability: provisional.
     """
 
     folder: str
@@ -150,8 +148,6 @@ def make_batch(
         InputError: A file is missing or damaged, vectors do not fit, the folder holds something else, or there are no
             seen items and ``repeat_seen`` does not say that this is wanted.
         BusyError: Another process writes into the folder.
-
-    Stability: provisional.
     """
     executor = LocalExecutor() if executor is None else executor
     if not executor.in_process and device != "cpu":

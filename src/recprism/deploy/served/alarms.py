@@ -23,8 +23,6 @@ class AlarmLimits:
         milliseconds: Time within which 99 % of the requests are answered; None watches nothing.
         loss: Largest loss of the hit rate against the holdout, as a share; None watches nothing.
         holdout: Share of users that the service draws for the holdout; None watches nothing.
-
-    Stability: provisional.
     """
 
     floor: float = 0.8
@@ -48,8 +46,6 @@ class Alarm:
         low: Lower end of its confidence sequence.
         high: Upper end.
         state: "fires" if the whole interval is beyond the limit, "holds" if none of it is, else "not decided".
-
-    Stability: provisional.
     """
 
     name: str

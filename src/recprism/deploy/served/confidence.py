@@ -34,8 +34,6 @@ class Interval:
         low: Lower end.
         high: Upper end.
         n: Number of values.
-
-    Stability: provisional.
     """
 
     mean: float
@@ -75,8 +73,6 @@ def boundary(v: ArrayLike, alpha: float, scale: float) -> Array:
         v: Sums of squared errors of predictions, (n,).
         alpha: The chance.
         scale: Length of the range of the values.
-
-    Stability: provisional.
     """
     errors = np.atleast_1d(np.asarray(v, np.float64)) / scale**2
     wanted = math.log(1 / alpha)
@@ -105,8 +101,6 @@ def confidence_interval(values: ArrayLike, *, low: float = 0.0, high: float = 1.
         low: Least possible value.
         high: Largest possible value.
         alpha: Chance that the sequence misses the mean at some time.
-
-    Stability: provisional.
     """
     x = np.asarray(values, np.float64)
     if not len(x):
@@ -130,8 +124,6 @@ def ratio_interval(part: ArrayLike, whole: ArrayLike, *, alpha: float = ALPHA) -
 
     Returns:
         None if the mean of ``whole`` is not clear of 0.
-
-    Stability: provisional.
     """
     a, b = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     if not len(b) or confidence_interval(b, low=-1.0, alpha=alpha).low <= 0:

@@ -79,8 +79,6 @@ class ServedRow:
         median_ms: Median of the milliseconds.
         p99_ms: The time within which 99 % of the requests were answered.
         holdout: Share of requests at the holdout's price.
-
-    Stability: provisional.
     """
 
     day: str
@@ -169,8 +167,6 @@ class CategoryShare:
         category: Its name.
         base: Share of the places of the base lists; an item shares its place among its categories.
         shown: Share of the places of the lists that users saw.
-
-    Stability: provisional.
     """
 
     category: str
@@ -189,8 +185,6 @@ class Exposure:
         base_gini: Gini index of the places of items in base lists.
         shown_gini: The same for the lists that users saw.
         categories: Categories with the largest changes of their share, the largest first.
-
-    Stability: provisional.
     """
 
     items: int

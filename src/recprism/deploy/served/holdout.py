@@ -33,8 +33,6 @@ class HoldoutArm:
         coverage: Subtopic coverage of the shown lists.
         hit_rate: Share of requests with at least one taken item in the shown list; None without labels.
         ndcg: NDCG of the shown lists, 0 if nothing was taken; None without labels.
-
-    Stability: provisional.
     """
 
     arm: str
@@ -57,8 +55,6 @@ class HoldoutResult:
         hit_rate: Hit rate at the higher price minus that at the lower price; None without labels.
         ndcg: The same for NDCG.
         trade_off: Points of coverage gained per point of hit rate lost; None if it is not decided.
-
-    Stability: provisional.
     """
 
     usual: HoldoutArm

@@ -41,8 +41,6 @@ class HoldoutSize:
         holdout: Mean in the holdout.
         fixed: Requests of both arms for a test with a single look.
         anytime: Requests of both arms for confidence sequences.
-
-    Stability: provisional.
     """
 
     question: str
@@ -63,8 +61,6 @@ class HoldoutPlan:
         power: Chance that the change is seen by then, if it is as assumed.
         alpha: Chance of a false finding.
         sizes: Questions by share, that asked for first.
-
-    Stability: provisional.
     """
 
     run: str
@@ -117,8 +113,6 @@ def plan_holdout(
 
     Raises:
         InputError: If a share is out of range.
-
-    Stability: provisional.
     """
     asked = read_share(share, "holdout", 0.001, 0.999)
     rate = read_share(click_rate, "click_rate", ends=False)

@@ -50,8 +50,6 @@ class ServedMonitored:
         accuracy: "hit rate" and "NDCG" of the shown lists at the usual price; empty without labels.
         holdout: The comparison of both prices; None without a holdout, or without users in the log.
         notes: What was left out, and what is not known.
-
-    Stability: provisional.
     """
 
     export: str
@@ -134,8 +132,6 @@ def monitor_served(
 
     Raises:
         InputError: If a file is missing, empty or damaged, or lacks a column.
-
-    Stability: provisional.
     """
     limits = limits or AlarmLimits()
     rule = RuleFile.read(export)

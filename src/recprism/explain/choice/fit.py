@@ -78,8 +78,6 @@ def fit_choice_model(
 
     Raises:
         InputError: If the arrays do not fit together, or fewer than 20 users have a newcomer among their candidates.
-
-    Stability: provisional.
     """
     Whole(0).read("draws", draws)
     sample = NewcomerSample.of(candidates, scores, base, lists, concepts, history, popularity, users, slots, seed)

@@ -52,8 +52,6 @@ class Coefficient:
         worth: The difference in score that has the same effect, as a share of the user's range of scores. It is the
             price that the lists pay for the difference that ``words`` names. None if higher scores are not preferred.
         words: The coefficient as a sentence; empty if it is not clearly different from 0.
-
-    Stability: provisional.
     """
 
     feature: str
@@ -73,8 +71,6 @@ class ShuffledConcepts:
         largest: The largest draw.
         p_value: Share of draws, the unshuffled one included, that explain at least as much as the real concepts.
         draws: What each draw explains.
-
-    Stability: provisional.
     """
 
     mean: float
@@ -112,8 +108,6 @@ class ChoiceModel:
         n_newcomers: Number of newcomers in all lists.
         n_outside: Newcomers that are not among the user's candidates; they cannot be modelled.
         n_alternatives: Mean number of candidates for a place.
-
-    Stability: provisional.
     """
 
     explained: float

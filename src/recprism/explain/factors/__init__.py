@@ -1,4 +1,7 @@
-"""Explanations of the difference between two sets of factors: what changed, its effect, and the controls."""
+"""Explanations of the difference between two sets of factors: what changed, its effect, and the controls.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -13,7 +13,7 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.factors.change import Change, with_bias_column
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 from recprism.models import Factors
 
 Rows = NDArray[np.int64]

@@ -16,7 +16,7 @@ from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.explain.factors.explanation import Explanation
-from recprism.metrics import parse
+from recprism.metrics.registry import parse
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, NDArray[np.float64]]

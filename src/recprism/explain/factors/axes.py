@@ -42,8 +42,6 @@ class Axes:
             for methods that do not choose axes by strength alone.
         targets: Subtopics to which the first axes were fitted.
         held_out: (len(targets),) correlation of axis and subtopic on the items that were not used for the fit.
-
-    Stability: provisional.
     """
 
     base: Factors
@@ -84,8 +82,6 @@ def canonical(
 
     Raises:
         InputError: If the method is unknown, subtopics are missing, or all scores are 0.
-
-    Stability: provisional.
     """
     if method not in ROTATIONS:
         raise InputError(f"axes are {', '.join(ROTATIONS)}, not {method!r}")

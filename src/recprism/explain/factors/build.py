@@ -73,8 +73,6 @@ def explain(
 
     Raises:
         InputError: If the evaluator lacks the objective or the cost, or does not evaluate all users.
-
-    Stability: provisional.
     """
     objective, cost = metric_name(objective), metric_name(cost)
     missing = [name for name in (objective, cost) if name not in evaluator.metrics]
@@ -133,8 +131,6 @@ def explain_lists(
         objective: The metric whose gain is explained.
         exclude: (n_users, n_items) pairs that are never ranked; by default those of the evaluator.
         **settings: Other arguments of :func:`explain`.
-
-    Stability: provisional.
     """
     found = lists_to_vectors(base, np.asarray(lists), exclude=evaluator.exclude if exclude is None else exclude)
     explanation = explain(Change.of(base, found.perturbation), evaluator, objective, **settings)

@@ -27,8 +27,6 @@ class Change:
         base: The recommender before the change.
         item: (n_items, d) float32 change of the item vectors; None if they did not move.
         user: (n_users, d) float32 change of the user vectors; None if they did not move.
-
-    Stability: provisional.
     """
 
     base: Factors

@@ -41,8 +41,6 @@ class Checks:
         controls: What random and simple changes reach.
         notes: On which users the controls were judged.
         agreement: Whether the ranking of the factors comes out alike on separate groups of users; None if unknown.
-
-    Stability: provisional.
     """
 
     controls: Controls
@@ -91,8 +89,6 @@ class Question:
         draws: Of each control; 0 runs none.
         seed: Of the draws.
         held_out: Share of the users who judge the controls, if the search can be repeated without them.
-
-    Stability: provisional.
     """
 
     objective: str
@@ -198,10 +194,7 @@ def stability(
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """An explanation, and the evaluator that single users are looked at through.
-
-    Stability: provisional.
-    """
+    """An explanation, and the evaluator that single users are looked at through."""
 
     explanation: Explanation
     evaluator: Evaluator
@@ -232,8 +225,6 @@ def explain_result(
         checks: Of just this question, if they were run before.
         top: How many factors are spelled out.
         on_step: Receives the progress of the controls.
-
-    Stability: provisional.
     """
     names = with_gini((asked.objective, *METRICS))
     evaluator = Evaluator.on(split, asked.part, found.base_, subtopics, names)

@@ -24,7 +24,8 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.explain.factors.change import Change, Matrix, with_bias
 from recprism.explain.factors.evaluator import Evaluator
-from recprism.metrics import evaluate, parse
+from recprism.metrics import evaluate
+from recprism.metrics.registry import parse
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,8 +93,6 @@ class Controls:
         bias: The control that promotes items.
         higher_is_better: Direction of the objective.
         unseen: Whether the evaluated users were held out when the change was found.
-
-    Stability: provisional.
     """
 
     objective: str
@@ -187,8 +186,6 @@ def run_controls(
 
     Raises:
         InputError: If ``draws`` is less than 1, or a candidate has the wrong shape.
-
-    Stability: provisional.
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")

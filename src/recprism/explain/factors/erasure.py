@@ -67,8 +67,6 @@ class Erasure:
         base: (m,) values before the change.
         learned: (m,) values under the whole change.
         curves: by -> which -> (draws, n, m) values; one draw for "top" and "least".
-
-    Stability: provisional.
     """
 
     metrics: tuple[str, ...]
@@ -205,8 +203,6 @@ def erase(
         draws: Draws of each random order.
         seed: Seed of the random orders.
         on_step: Receives the progress after every curve.
-
-    Stability: provisional.
     """
     if draws < 1:
         raise InputError(f"draws={draws}: at least one draw is needed")

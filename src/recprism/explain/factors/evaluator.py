@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.metrics import Context, deepest_cut, evaluate, parse
-from recprism.metrics.registry import metric_name, with_gini
+from recprism.metrics import Context, evaluate
+from recprism.metrics.registry import metric_name, parse, with_gini
+from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 
 METRICS = with_gini(
@@ -35,8 +36,6 @@ class Evaluator:
         metrics: Names of the metrics.
         users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
         subtopics: The subtopics of the items, if there are any.
-
-    Stability: provisional.
     """
 
     context: Context

@@ -89,8 +89,6 @@ class Explanation(Displayed):
         nulls: What erasures without a meaning leave, to read the figures of factors and directions against.
         agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown.
         notes: What a reader must know about the controls.
-
-    Stability: provisional.
     """
 
     change: Change

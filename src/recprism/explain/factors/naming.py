@@ -32,8 +32,6 @@ class Labels:
     Attributes:
         names: One name per label.
         values: (n_items, n_labels) 0 or 1 for a property, any number for a quantity, NaN where unknown.
-
-    Stability: provisional.
     """
 
     names: tuple[str, ...]
@@ -89,8 +87,6 @@ class Name:
             for a property (0.5 means that three quarters of all pairs are in this order). It is Spearman's correlation
             for a quantity.
         p_value: The p-value of the strongest label, corrected for all labels and coordinates tested together.
-
-    Stability: provisional.
     """
 
     positive: tuple[str, ...]
@@ -143,8 +139,6 @@ def name_coordinates(
 
     Raises:
         InputError: If coordinates and labels differ in the number of items, or if there are fewer than 4 items.
-
-    Stability: provisional.
     """
     columns = np.asarray(coordinates, np.float64).reshape(len(coordinates), -1)
     if len(columns) != len(labels.values):

@@ -26,8 +26,6 @@ class Null:
         name: What is erased, in words.
         values: Metric -> value after the erasure, as a mean over the draws.
         draws: Number of draws; 1 if nothing is random.
-
-    Stability: provisional.
     """
 
     name: str
@@ -43,8 +41,6 @@ def null_erasures(change: Change, evaluator: Evaluator, *, draws: int = DRAWS, s
         evaluator: Ranks and evaluates.
         draws: Draws of the random direction.
         seed: Seed of the draws.
-
-    Stability: provisional.
     """
     smallest = min(SMALLEST, change.base.dim)
     nulls: Changes = {

@@ -68,8 +68,6 @@ class Parts:
 
     Attributes:
         rows: One entry per metric.
-
-    Stability: provisional.
     """
 
     rows: tuple[PartsOfOne, ...]
@@ -102,8 +100,6 @@ def bias_and_rest(change: Change, evaluator: Evaluator) -> Parts:
     Args:
         change: The change of the vectors.
         evaluator: Ranks and evaluates.
-
-    Stability: provisional.
     """
     base, full, bias, rest = (
         evaluator.means(it) for it in (change.base, change.after, change.bias_alone, change.without_bias)

@@ -32,8 +32,6 @@ class Direction:
         share: Share of the sum of squared score changes.
         users: (n_users,) coordinates of norm 1.
         items: (n_items,) coordinates of norm 1.
-
-    Stability: provisional.
     """
 
     strength: float
@@ -54,8 +52,6 @@ class Directions:
         items: (n_items, n) coordinates as in :class:`Direction`.
         centred: Whether the directions belong to the personal part: the change minus its mean over all users. Shares
             are then shares of that part.
-
-    Stability: provisional.
     """
 
     change: Change
@@ -107,8 +103,6 @@ def directions(change: Change, n: int | None = None, *, centred: bool = False) -
 
     Raises:
         InputError: If ``n`` is less than 1.
-
-    Stability: provisional.
     """
     if n is not None and n < 1:
         raise InputError(f"n={n}: ask for at least one direction")

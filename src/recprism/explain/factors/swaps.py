@@ -34,8 +34,6 @@ class Swaps:
         parts: Side -> (n, d) contribution of each factor to the score of ``came`` minus that of ``went``. The joint
             effect of both sides is attributed to the user side.
         base_lists: (n_users, k) lists before the change.
-
-    Stability: provisional.
     """
 
     users: IntArray
@@ -100,8 +98,6 @@ def find_swaps(change: Change, k: int = 10, *, exclude: Incidence | None = None)
 
     Returns:
         The swaps; ranks count from 0.
-
-    Stability: provisional.
     """
     base, after = (it.rank(k, exclude=exclude)[0] for it in (change.base, change.after))
     users, rank_in = np.nonzero(_missing_from(base, after))

@@ -47,8 +47,6 @@ class Verdict:
         reason: The outcome in a word. "known users": the change beats the controls, but only on users it was made for.
         no_better_than: The controls that it did not beat and had to.
         level: Significance level.
-
-    Stability: provisional.
     """
 
     objective: str

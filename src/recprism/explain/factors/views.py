@@ -127,8 +127,6 @@ def view_user(explanation: Explanation, evaluator: Evaluator, user: Any, top: in
         evaluator: The evaluator of the explanation; it measures the effect of each swap.
         user: The user id.
         top: Number of factors to list.
-
-    Stability: provisional.
     """
     row = explanation.user_row(user)
     factors: tuple[tuple[str, float], ...] = ()
@@ -146,8 +144,6 @@ def view_item(explanation: Explanation, item: Any, top: int = 5) -> ItemView:
         explanation: The explanation.
         item: The item id.
         top: Number of factors to list.
-
-    Stability: provisional.
     """
     row = explanation.item_row(item)
     factors: tuple[tuple[str, float], ...] = ()

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.explain.reasons._codes import GRID, PRECISION
-from recprism.rerank import Features, Objective, Optimal, Parts, Rule, subtopic_probabilities
+from recprism.rerank import Features, Optimal, Rule, subtopic_probabilities
 from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
 from recprism.rerank.constraints._repair import whole_places
 from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.objective import Objective, Parts
 from recprism.rerank.optimal import goal_units
 
 Ints = NDArray[np.int64]

@@ -48,8 +48,6 @@ def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
 
     Raises:
         InputError: If an id is unknown, or the item is not in the list.
-
-    Stability: provisional.
     """
     page, number = opened(scenario, rule, user, item)
     if number not in page.items:
@@ -64,8 +62,6 @@ def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
         scenario: What is served.
         rule: What makes the lists.
         user: Id of the user.
-
-    Stability: provisional.
     """
     page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
     return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
@@ -80,8 +76,6 @@ def why_newcomers(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...
         scenario: What is served.
         rule: What makes the lists.
         user: Id of the user.
-
-    Stability: provisional.
     """
     page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
     new = (it for it in page.items[page.items >= 0].tolist() if is_newcomer(page, it))
@@ -95,8 +89,6 @@ def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str
         scenario: What is served.
         rule: What makes the lists.
         user: Id of the user.
-
-    Stability: provisional.
     """
     page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
     return {item_id(page, number): compared(page, number)[0] for number in page.items[page.items >= 0].tolist()}
@@ -136,8 +128,6 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
 
     Raises:
         InputError: If an id is unknown, or the item is in the list.
-
-    Stability: provisional.
     """
     page, number = opened(scenario, rule, user, item)
     if number in page.items:
@@ -189,8 +179,6 @@ def what_if(
 
     Raises:
         InputError: If nothing is changed, an id or a category is unknown, or ``forget`` is not in the history.
-
-    Stability: provisional.
     """
     given = {"without": without, "ban": ban, "price": price, "seen": seen, "forget": forget}
     changed = {name: value for name, value in given.items() if value is not None}

@@ -46,8 +46,6 @@ class Comparison:
         item: The other item.
         margin: Value of the list of the rule minus that of the other list.
         parts: Part of the objective -> its share of the margin; they add up to it.
-
-    Stability: provisional.
     """
 
     item: Id
@@ -63,8 +61,6 @@ class Crossing:
         present: A trade-off at which the item is in the list.
         absent: The nearest tried trade-off at which it is not; None if it is in the list from 0 on. The two are at most
             0.001 apart, or two points of the path if the rule needs the lists of all users.
-
-    Stability: provisional.
     """
 
     present: float
@@ -98,8 +94,6 @@ class Reason(_Result):
         replaced: The item of the base list that left for a newcomer, as a comparison of both in this place.
         runner_up: The best other list with a different item instead of this one.
         enters: The smallest trade-off found at which it is in the list.
-
-    Stability: provisional.
     """
 
     user: Id
@@ -159,8 +153,6 @@ class ReasonNot(_Result):
         replaces: The item that it would have to replace, and what this would cost.
         leaves: Where it leaves the list at a trade-off below that of the rule; None if it is in none of these lists.
         enters: The smallest trade-off found above that of the rule at which it is in the list; None if there is none.
-
-    Stability: provisional.
     """
 
     user: Id
@@ -200,8 +192,6 @@ class WhatIf(_Result):
         parts_after: The same in the new list, under its own prices and candidates.
         goals_before: Goal -> what the old list reaches, as its metric counts it; pins are left out.
         goals_after: The same for the new list.
-
-    Stability: provisional.
     """
 
     user: Id

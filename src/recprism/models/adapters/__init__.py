@@ -1,4 +1,7 @@
-"""Recommenders of other libraries and files as ``Factors``."""
+"""Recommenders of other libraries and files as ``Factors``.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

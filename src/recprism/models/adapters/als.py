@@ -36,8 +36,6 @@ class ImplicitALS(NamedSettings):
         epochs: Sweeps over users and items.
         regularization: L2 penalty.
         alpha: Weight of a positive; all other pairs have weight 1.
-
-    Stability: provisional.
     """
 
     dim: int = 50

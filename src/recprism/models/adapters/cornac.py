@@ -43,8 +43,6 @@ def from_cornac(model: Any) -> Factors:
     Raises:
         InputError: The model is of another kind, or not fitted.
         MissingDependencyError: ``cornac`` is not installed.
-
-    Stability: provisional.
     """
     require_cornac()
     kind = type(model).__name__

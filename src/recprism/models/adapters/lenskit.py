@@ -39,8 +39,6 @@ def from_lenskit(model: Any, *, scorer: str = "scorer", history: str = "history-
     Raises:
         InputError: The model is of another kind, not trained, or has no user vectors.
         MissingDependencyError: ``lenskit`` is not installed.
-
-    Stability: provisional.
     """
     require_lenskit()
     found, histories = _scorer_of(model, scorer, history)

@@ -33,8 +33,6 @@ def from_recbole(path: str | Path) -> Factors:
 
     Raises:
         InputError: The file cannot be read, or an array is missing.
-
-    Stability: provisional.
     """
     path = Path(path)
     if path.suffix.lower() != ".npz":

@@ -30,8 +30,6 @@ class ScoredCandidates(Displayed):
         scores: Scores of these items, (n_users, n) float32; -inf in empty places.
         user_ids: Ids of the users, (n_users,).
         item_ids: Ids of all items, (n_items,).
-
-    Stability: provisional.
     """
 
     items: NDArray[np.int64]

@@ -1,4 +1,7 @@
-"""The base models of the contest, with their tuned settings."""
+"""The base models of the contest, with their tuned settings.
+
+Stability: experimental.
+"""
 
 from recprism._lazy import attach
 

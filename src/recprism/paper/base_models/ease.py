@@ -28,8 +28,6 @@ class EASE(NamedSettings):
 
     Attributes:
         regularization: L2 penalty of B.
-
-    Stability: experimental.
     """
 
     regularization: float = 500.0

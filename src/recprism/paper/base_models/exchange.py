@@ -40,8 +40,6 @@ def read_model(folder: Path, dataset: str, name: str, split: Split, seed: int) -
 
     Raises:
         InputError: The stored model was trained on other data.
-
-    Stability: experimental.
     """
     key = model_key(dataset, name, split, seed)
     for path in sorted(folder.rglob("models-*.npz")):

@@ -44,8 +44,6 @@ class SASRec(NamedSettings):
         learning_rate: Learning rate of AdamW.
         weight_decay: Weight decay of AdamW.
         batch_size: Users per step.
-
-    Stability: experimental.
     """
 
     dim: int = 64

@@ -37,8 +37,6 @@ def make_base_model(name: str, **settings: Any) -> BaseModel:
 
     Raises:
         InputError: The model or a setting is unknown.
-
-    Stability: experimental.
     """
     if name not in CLASSES:
         raise InputError(f"base model {name!r} is not known; choose one of {', '.join(CLASSES)}")
@@ -65,8 +63,6 @@ def train(
 
     Raises:
         InputError: The model is unknown, or it cannot be trained on this split.
-
-    Stability: experimental.
     """
     settings = tuned_settings(name, dataset, str(split.settings.get("method")))
     return make_base_model(name, **settings).fit(split, seed=seed, device=device)

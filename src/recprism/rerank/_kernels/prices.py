@@ -34,8 +34,6 @@ class SearchTerm(NamedTuple):
         by_relevance: Whether an item gains as much as its relevance: its score, scaled to 0 .. 1 among the candidates.
         by_place: Whether gains are divided by the place, instead of by the logarithm as in DCG.
         by_vectors: Whether distances are those of item vectors, instead of those of categories.
-
-    Stability: experimental.
     """
 
     price: int

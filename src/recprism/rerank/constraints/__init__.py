@@ -1,4 +1,7 @@
-"""Constraints on lists: bans, pins, shares of subtopics, a floor for the tail."""
+"""Constraints on lists: bans, pins, shares of subtopics, a floor for the tail.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

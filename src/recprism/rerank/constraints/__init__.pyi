@@ -1,3 +1,2 @@
 from recprism.rerank.constraints.constrained import Constrained as Constrained
-from recprism.rerank.constraints.violations import Violation as Violation
 from recprism.rerank.constraints.violations import Violations as Violations

@@ -23,8 +23,6 @@ class Violation:
         worst: The same in the worst list; for the floor of the tail, over all lists.
         example: The user of the first list that violates it: an id, or a row number if ids are unknown. None if it
             holds, and for the floor of the tail.
-
-    Stability: provisional.
     """
 
     constraint: str
@@ -47,8 +45,6 @@ class Violations:
     Attributes:
         n_lists: Number of lists.
         rows: One entry per constraint, also for those that hold.
-
-    Stability: provisional.
     """
 
     n_lists: int

@@ -21,8 +21,6 @@ class CalibratedFlow(Reranker):
     the items of the list. An item serves one of its subtopics, or none. The quota of a subtopic is k times its share of
     the history, and items above the quota fill nothing. So the filled quotas are k * (1 - total variation distance)
     between the history and what the list serves.
-
-    Stability: provisional.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:

@@ -22,8 +22,6 @@ class SlidingDPP(WindowedReranker):
     by which the candidate would change det S of the ``window - 1`` latest items. It equals the squared sine of its
     angle to their span. :class:`DPP` explains t, which is ``trade_off``, and the case where the kernel has no rank
     left.
-
-    Stability: provisional.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:

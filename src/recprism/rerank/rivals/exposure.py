@@ -28,8 +28,6 @@ class ExposureAware(Reranker):
 
     Attributes:
         seed: None serves users in the order of the rows; a number serves them in the random order of that seed.
-
-    Stability: provisional.
     """
 
     seed: int | None = None

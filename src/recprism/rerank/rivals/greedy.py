@@ -23,8 +23,6 @@ class Greedy(Optimal):
     Goals, units, prices and the weight of the history are those of :class:`Optimal`, so what that class gains over
     this one is what its search finds. If order has no value, the chosen items are sorted by score. For
     "catalogue_coverage", users are served one after another, and an item counts in the first list that shows it.
-
-    Stability: provisional.
     """
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:

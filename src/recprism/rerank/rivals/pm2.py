@@ -32,8 +32,6 @@ class PM2(Reranker):
     Attributes:
         intents: "user" for the user's own p (``Features(user_subtopics=...)``), "uniform" for 1 / n_subtopics each.
         focus: Weight of the subtopic with the highest quotient; lambda of the paper.
-
-    Stability: provisional.
     """
 
     intents: str = "user"

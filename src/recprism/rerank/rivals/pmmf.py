@@ -52,8 +52,6 @@ class PMMF(Reranker):
             step / sqrt(places / providers).
         momentum: Share of a step's direction that comes from earlier steps; 1 - alpha of the paper.
         seed: None serves users in the order of the rows; a number serves them in the random order of that seed.
-
-    Stability: provisional.
     """
 
     capacity: float | None = None

@@ -30,8 +30,6 @@ class SlotFilling(Reranker):
             filled places count as users are served.
         slots: How many places to fill, independent of ``trade_off``; k or more fill all.
         seed: The order in which "exposure" serves users, as in :class:`ExposureAware`.
-
-    Stability: provisional.
     """
 
     fill: str = "coverage"

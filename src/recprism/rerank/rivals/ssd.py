@@ -32,8 +32,6 @@ class SSD(WindowedReranker):
     Attributes:
         bias: Append a coordinate of 1 to the unit vectors, as in the paper, and scale back to length 1. Opposite
             vectors are then far apart; without it they are on one line and count as duplicates.
-
-    Stability: provisional.
     """
 
     bias: bool = True

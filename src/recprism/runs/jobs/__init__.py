@@ -1,4 +1,7 @@
-"""Jobs on a run directory: train, import, evaluate, diversify, explain."""
+"""Jobs on a run directory: train, import, evaluate, diversify, explain.
+
+Stability: provisional.
+"""
 
 from recprism._lazy import attach
 

@@ -41,8 +41,6 @@ def find_concepts(run: Run, words: Sequence[str], scenario: Scenario, min_suppor
 
     Raises:
         InputError: If a word is unknown, or no concept of it has enough support.
-
-    Stability: provisional.
     """
     if min_support < 1:
         raise InputError(f"--min-support is {min_support}; pass a whole number of at least 1")

@@ -36,8 +36,6 @@ class DialsReport(Displayed):
         ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials, with the rest if there is
             one; None without labels.
         wanted_ndcg_change: The same for the lists that the dials were made for.
-
-    Stability: provisional.
     """
 
     dials: Dials
@@ -82,8 +80,6 @@ def dials_of(
 
     Raises:
         InputError: If the run has no result, or its items have no concepts.
-
-    Stability: provisional.
     """
     found = run.load_result()
     scenario = found.context(live=live)
@@ -132,8 +128,6 @@ def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, live: bool 
         settings: Category -> share of the user's score range, from -1 to 1; 0 takes an own setting back.
         live: Whether the list is the live one; else the judged one.
         keep: Keep the setting in the run. `recprism export --form dials` then adds it to the user's dials.
-
-    Stability: provisional.
     """
     result = run.load_result()
     found = steer(result.context(live=live), result.own_rule(), user, settings, result.steering)

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 from recprism._log import phase
 from recprism.budget._popularity import POPULARITY, judged_popularity
 from recprism.budget.scenario import Ranker, Scenario
-from recprism.cmb import CMB, Progress, Step
+from recprism.cmb import CMB, Step
 from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
+from recprism.cmb.history import Progress
 from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
@@ -38,8 +39,6 @@ class Effect:
         after: The lists of the result.
         change: Before against after, user by user.
         controls: Name -> the same comparison for a control, and for lists of the most popular items.
-
-    Stability: provisional.
     """
 
     before: Evaluation
@@ -165,8 +164,6 @@ def diversify_within(
     Raises:
         InputError: If the run has a result that may not be replaced, or no labels that certify.
         ConstraintError: If the lists cannot keep a constraint.
-
-    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)

@@ -31,8 +31,6 @@ class ErasureReport:
         nulls: The same for erasures without a meaning.
         held_out: How many held-out users the erasures were judged on; None if all users judged.
         kept: What factors_explanation.json holds in addition, so that the controls serve once more.
-
-    Stability: experimental.
     """
 
     explanation: Explanation
@@ -99,8 +97,6 @@ def erase_run(
 
     Raises:
         InputError: If a rule makes the lists, so that no vector changed.
-
-    Stability: experimental.
     """
     found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
     change, users = Change.of(found.base_, found.delta_), None

@@ -50,7 +50,5 @@ def explain_run(
 
     Raises:
         InputError: If the run has no result.
-
-    Stability: provisional.
     """
     return run.load_result(part).explain(draws=draws, seed=seed, on_step=on_step)

@@ -43,8 +43,6 @@ class ListChoices:
         model: The model.
         skipped: What was left out -> how many: rows of unknown users or items, and users without one of the lists.
         notes: The same in sentences.
-
-    Stability: provisional.
     """
 
     model: ChoiceModel
@@ -88,8 +86,6 @@ def explain_lists_of_run(
 
     Raises:
         InputError: If a file cannot be read, or the lists cannot be explained.
-
-    Stability: provisional.
     """
     reader = TableReader(columns or {})
     scenario = run.scenario(part)
@@ -136,8 +132,6 @@ def explain_lists_with_scores(
 
     Raises:
         InputError: If a file cannot be read, no file has categories, or the lists cannot be explained.
-
-    Stability: provisional.
     """
     if side_files.held_out is not None or side_files.catalogue_size is not None:
         raise InputError("a choice model uses no held-out items and no catalogue size; omit them")

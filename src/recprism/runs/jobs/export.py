@@ -51,8 +51,6 @@ def export_run(
 
     Returns:
         The form, the folder, and what was written.
-
-    Stability: provisional.
     """
     found = run.model_or_result()
     form = form or ("vectors" if found.rule is None else "rule")

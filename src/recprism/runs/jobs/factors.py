@@ -31,8 +31,6 @@ class ExplainedFactors:
         explanation: What the change did.
         evaluator: Looks at single users.
         kept: What factors_explanation.json holds in addition, so that the controls serve once more.
-
-    Stability: provisional.
     """
 
     explanation: Explanation
@@ -69,8 +67,6 @@ def explain_factors(
 
     Raises:
         InputError: If a rule makes the lists, so that no vector changed.
-
-    Stability: provisional.
     """
     found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
     asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed, held_out=held_out)

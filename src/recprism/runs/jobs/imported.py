@@ -17,8 +17,9 @@ from recprism.data._labels import GIVEN, SET_ASIDE
 from recprism.data.dataset import Dataset
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
-from recprism.models import INNER_PRODUCT, Factors
+from recprism.models import Factors
 from recprism.models.adapters.scores import SCORES, ScoredCandidates
+from recprism.models.factors import INNER_PRODUCT
 from recprism.runs._card import write_card
 from recprism.runs._lock import held
 from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
@@ -46,8 +47,6 @@ def run_from_factors(
 
     Raises:
         InputError: If the split is not of the data set, or if the ids of the model are unknown.
-
-    Stability: provisional.
     """
     if split.item_ids.tolist() != dataset.interactions.item_ids.tolist():
         raise InputError(
@@ -93,8 +92,6 @@ def aligned(factors: Factors, split: Split) -> Factors:
 
     Raises:
         InputError: If a user or an item of the split has no vector.
-
-    Stability: provisional.
     """
     of_users = factors.of_users(id_positions(split.user_ids, factors.user_ids, "user"))
     found = of_users.of_items(id_positions(split.item_ids, factors.item_ids, "item"))

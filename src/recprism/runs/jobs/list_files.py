@@ -22,8 +22,9 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import PAPER_METRICS, Context, Evaluation, deepest_cut, evaluate
+from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.registry import with_gini
+from recprism.metrics.suite import PAPER_METRICS, deepest_cut
 from recprism.runs.run import Run
 
 LISTS = ("user_id", "item_id", "rank")
@@ -43,8 +44,6 @@ class SideFiles:
         categories: Which columns of ``items`` hold subtopics.
         catalogue_size: How many items there are, if no file tells.
         columns: Our column name -> the name in the files.
-
-    Stability: provisional.
     """
 
     held_out: str | Path | None = None
@@ -64,8 +63,6 @@ class ListAudit:
         evaluation: The metrics.
         notes: What is missing or unknown, a sentence each.
         categories: A summary of the items' categories; None without any.
-
-    Stability: provisional.
     """
 
     evaluation: Evaluation
@@ -95,8 +92,6 @@ def audit_lists(
 
     Raises:
         InputError: If a file cannot be read, a column is missing, or the files name more items than there are.
-
-    Stability: provisional.
     """
     _require_missing(missing)
     reader = TableReader(side_files.columns)
@@ -172,8 +167,6 @@ def audit_against_run(
 
     Raises:
         InputError: If the file cannot be read, or names a user or an item that the run does not know.
-
-    Stability: provisional.
     """
     _require_missing(missing)
     lists, split = lists_of(read_table(path, columns, required=LISTS), str(path)), run.split()

@@ -72,8 +72,6 @@ def import_scores(
 
     Raises:
         InputError: If a file cannot be read, or the parts do not fit together.
-
-    Stability: provisional.
     """
     reader, where = TableReader(columns or {}), source_name(scores, "scores")
     table = reader.read(scores, required=COLUMNS) if isinstance(scores, (str, Path)) else as_polars(scores, where)

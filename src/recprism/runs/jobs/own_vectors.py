@@ -18,9 +18,10 @@ from recprism.data.dataset import Dataset
 from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.errors import InputError
-from recprism.models import COSINE, INNER_PRODUCT, Factors
+from recprism.models import Factors
 from recprism.models.adapters import from_files
 from recprism.models.adapters.arrays import ROW_NUMBERS
+from recprism.models.factors import COSINE, INNER_PRODUCT
 from recprism.runs.jobs._own_tables import OwnTables, make_run, source_name
 from recprism.runs.run import Run
 
@@ -89,8 +90,6 @@ def import_vectors(
 
     Raises:
         InputError: If a file cannot be read, or the parts do not fit together.
-
-    Stability: provisional.
     """
     reader = TableReader(columns or {})
     given = from_files(

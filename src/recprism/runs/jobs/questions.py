@@ -48,8 +48,6 @@ class Asked:
         confidence: That all valid answers hold together; None if it is below one half, or if there is no valid answer.
         approximate: How many of the questions have no valid answer: a t test, or figures alone, decided them. They are
             not part of the confidence.
-
-    Stability: provisional.
     """
 
     questions: int
@@ -63,8 +61,6 @@ def asked_of_labels(run: RunResults, part: str | None) -> Asked:
     Args:
         run: A run.
         part: The part whose labels answered; None is the test part.
-
-    Stability: provisional.
     """
     return _together(_lines(run, run.labels_hash(part or "test")))
 
@@ -73,8 +69,6 @@ def joint_certificate(run: RunResults) -> Certificate | None:
     """Return the certificate of a result with the confidence of all questions that its labels have answered.
 
     An approximate certificate keeps its own words: it is part of no joint confidence. None without a certificate.
-
-    Stability: provisional.
     """
     kept = run.certificate()
     return None if kept is None else together_with_others(run, Certificate.from_dict(kept["certificate"]))
@@ -125,8 +119,8 @@ def ask(
 ) -> tuple[CertifiedRule, str | None]:
     """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
 
-    Arguments are those of :func:`recprism.budget.within_budget`; ``compiled`` says in plain values what ``through``
-    makes.
+    Arguments are those of :func:`recprism.budget.within.within_budget`; ``compiled`` says in plain values what
+    ``through`` makes.
 
     Returns:
         The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.

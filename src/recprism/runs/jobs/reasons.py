@@ -22,7 +22,7 @@ from recprism.runs._catalogue import titles_of
 from recprism.runs.run import Run
 
 ITEMS = ("without", "seen", "forget")
-"""Changes of :func:`recprism.explain.what_if` that name an item."""
+"""Changes of :func:`recprism.explain.reasons.questions.what_if` that name an item."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,8 +35,6 @@ class UserReasons(Displayed):
         user: Id of the user, as in the data.
         titles: Title of each item, (n_items,).
         live: Whether the list is the live one; else the judged one.
-
-    Stability: provisional.
     """
 
     scenario: Scenario
@@ -85,7 +83,7 @@ class UserReasons(Displayed):
         return questions.why_not(self.scenario, self.rule, self.user, self._item(item))
 
     def what_if(self, **changes: Any) -> WhatIf:
-        """Run the rule again after a change, as in :func:`recprism.explain.what_if`."""
+        """Run the rule again after a change, as in :func:`recprism.explain.reasons.questions.what_if`."""
         known = {name: self._item(it) if name in ITEMS else it for name, it in changes.items()}
         return questions.what_if(self.scenario, self.rule, self.user, **known)
 
@@ -145,8 +143,6 @@ def reasons_of(run: Run, user: Any, *, part: Part = "test", live: bool = True) -
 
     Raises:
         InputError: If no rule made the lists, or the user is unknown.
-
-    Stability: provisional.
     """
     found = run.load_result(part)
     if found.rule is None:

@@ -60,8 +60,6 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     Raises:
         InputError: If the run has a result that may not be replaced, or another model, split or categories; or if a
             run cannot give the result back as it is.
-
-    Stability: provisional.
     """
     asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)

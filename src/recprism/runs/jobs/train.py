@@ -19,11 +19,14 @@ from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
 from recprism.forms.live import LiveFigures, live_figures
-from recprism.metrics import PAPER_METRICS, Evaluation, parse
-from recprism.metrics.registry import with_gini
-from recprism.models import COSINE, Epoch, Factors, make_model
+from recprism.metrics import Evaluation
+from recprism.metrics.registry import parse, with_gini
+from recprism.metrics.suite import PAPER_METRICS
+from recprism.models import Factors
 from recprism.models._settings import choose_device
-from recprism.models.registry import Model
+from recprism.models.factors import COSINE
+from recprism.models.registry import Model, make_model
+from recprism.models.training import Epoch
 from recprism.runs._card import write_card
 from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
@@ -158,8 +161,6 @@ def recommend(
 
     Raises:
         ConstraintError: If a list cannot keep a constraint, and neither the run nor the argument allows it.
-
-    Stability: provisional.
     """
     step = count_steps(on_step, "making lists", 2)
     result = run.model_or_result(part, base=base)
@@ -215,8 +216,6 @@ def evaluate_run(
 
     Raises:
         InputError: If a metric needs labels that the part does not have.
-
-    Stability: provisional.
     """
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
@@ -237,10 +236,7 @@ def evaluate_run(
 
 
 def metric_names(words: str | None) -> tuple[str, ...] | None:
-    """Return the metrics that a text such as ``ndcg@10,gini@20`` names; ``paper`` means those of the paper's tables.
-
-    Stability: provisional.
-    """
+    """Return the metrics that a text such as ``ndcg@10,gini@20`` names; ``paper`` means those of the paper's tables."""
     if words is None:
         return None
     names = (

@@ -27,7 +27,7 @@ from recprism.rerank._kernels.worth import (
 )
 from recprism.serving._kernels.matching import cheapest_match
 
-RELEVANCE, COVERAGE, ORDERED, APART, EXPOSURE, HISTORY = range(6)  # the order of recprism.rerank.objective.PARTS
+RELEVANCE, COVERAGE, ORDERED, APART, _, HISTORY = range(6)  # the order of recprism.rerank.objective.PARTS
 
 
 @compiled

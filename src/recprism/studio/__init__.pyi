@@ -1,1 +1,0 @@
-from recprism.studio.app import create_app as create_app
