@@ -20,6 +20,7 @@ from recprism.errors import InputError
 from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors, make_model
+from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
 from recprism.runs.result import Result
 

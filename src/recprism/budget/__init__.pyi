@@ -11,6 +11,7 @@ from recprism.budget.path import Path as Path
 from recprism.budget.path import PathPoint as PathPoint
 from recprism.budget.path import rule_at as rule_at
 from recprism.budget.promise import Promise as Promise
+from recprism.budget.question import BudgetQuestion as BudgetQuestion
 from recprism.budget.scenario import PathStore as PathStore
 from recprism.budget.scenario import Scenario as Scenario
 from recprism.budget.segments import ExposureChange as ExposureChange

@@ -4,6 +4,11 @@ from recprism.rerank.constraints.violations import Violation as Violation
 from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities
+from recprism.rerank.goal import Goal as Goal
+from recprism.rerank.goal import GoalData as GoalData
+from recprism.rerank.goal import GoalTerm as GoalTerm
+from recprism.rerank.goal import register_goal as register_goal
+from recprism.rerank.goal import term_named as term_named
 from recprism.rerank.objective import Objective as Objective
 from recprism.rerank.objective import Parts as Parts
 from recprism.rerank.optimal import Optimal as Optimal
