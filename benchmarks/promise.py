@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.data import Dataset
@@ -52,7 +53,7 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     base = scenario.judge(scenario.base_lists, names)
     rows = []
     for budget in budgets:
-        kept = within_budget(scenario, goal, {COST: budget})
+        kept = within_budget(scenario, BudgetQuestion.of(goal, {COST: budget}))
         if kept.rule is None:
             continue
         assert kept.certificate.part == "validation"

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.within import within_budget
 from recprism.data import Dataset, Incidence, Split, load_dataset
@@ -95,8 +96,8 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
 
 
 def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
-    budgets = {COST: budget}
-    old = within_budget(world.old, GOAL, budgets, certify_on="test").rule
+    asked = BudgetQuestion.of(GOAL, {COST: budget}, part="test")
+    old = within_budget(world.old, asked).rule
     assert old is not None
     before = PreviousDeployment(
         world.old.factors, old, world.old.seen, lambda it, k, users: world.old.rank(it, k, users=users)[0]
@@ -107,14 +108,14 @@ def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
         return {"retrained": world.name, "way": way, **world.effect(lists), "churn": churn(had, lists), **more}
 
     start = time.perf_counter()
-    first = within_budget(world.new, GOAL, budgets, certify_on="test").rule
+    first = within_budget(world.new, asked).rule
     assert first is not None
     seconds = time.perf_counter() - start
     lists = world.new.rank(first)[0]
     yield row("first fit", lists, seconds=seconds, trade_off=first.trade_off, old_trade_off=old.trade_off)
     for bound in (None, *BOUNDS):
         start = time.perf_counter()
-        found = refit(world.new, before, GOAL, budgets, trade_off=old.trade_off, max_churn=bound, certify_on="test")
+        found = refit(world.new, before, asked, trade_off=old.trade_off, max_churn=bound)
         seconds, rule = time.perf_counter() - start, found.kept.rule
         lists = found.scenario.base_lists if rule is None else found.scenario.rank(rule)[0]
         turned, _ = found.aligned.factors.rank(10, exclude=world.new.seen)

@@ -12,6 +12,7 @@ import pytest
 
 from recprism._log import phase
 from recprism.budget.audit import cost_of_diversity
+from recprism.budget.question import BudgetQuestion
 from recprism.runs.config import BudgetConfig, DataConfig, ModelConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run, recommend, start, train
@@ -61,7 +62,7 @@ def test_the_jobs_of_a_run_log_their_phases(log: pytest.LogCaptureFixture, tmp_p
     assert ended(log) == ["ranking"]
     evaluate_run(run, ["ndcg@10"], bootstrap=0)
     assert ended(log) == ["ranking and measuring"]
-    cost_of_diversity(run.scenario(), ["catalogue_coverage"], ["5%"])
+    cost_of_diversity(run.scenario(), BudgetQuestion.each(["catalogue_coverage"], ["5%"]))
     assert ended(log) == ["walking the path", "certifying", "walking the path"]
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.05}))
     assert ended(log) == ["walking the path and certifying", "writing the result"]

@@ -18,6 +18,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from recprism import BPRMF, Diversifier, Scenario
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import within_budget
 from recprism.data import Dataset, Interactions
 from recprism.errors import InputError
@@ -75,7 +76,7 @@ def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> N
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
     scenario = Scenario(factors, split, data.subtopics, "test")
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.3})
+    kept = within_budget(scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.3}))
     assert kept.rule is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
     assert fitted.result_.rule == kept.rule

@@ -18,6 +18,7 @@ from recprism.errors import InputError
 from recprism.explain import Reason
 from recprism.explain.explained import ExplainedLists
 from recprism.forms.vectors import Export, load_export
+from recprism.rerank.goal import Goal
 
 GOAL = "subtopic_coverage"
 BUDGETS = (0.02, 0.3)
@@ -131,13 +132,13 @@ class TestAuditAndDiversify:
     @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
     def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, at: int) -> None:
         """Both are about the lists of the rule."""
-        stop = costs.stops[GOAL][at]
+        stop = costs.stops[Goal.parse(GOAL)][at]
         result = rp.diversify(case, GOAL, BUDGETS[at])
         assert stop.certificate is not None
         assert result.certificate is not None
         assert result.certificate.last == stop.certificate.last
         assert result.trade_off == (0.0 if stop.certified is None else stop.certified.trade_off)
-        assert result.certificate.part == costs.decided_on(GOAL) == "validation"
+        assert result.certificate.part == costs.decided_on(Goal.parse(GOAL)) == "validation"
 
     def test_the_loss_that_is_certified_is_within_the_budget(self, found: rp.Result) -> None:
         assert found.is_changed

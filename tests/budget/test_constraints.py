@@ -13,6 +13,7 @@ from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.models import Factors
+from recprism.rerank.goal import Goal
 
 ITEMS, USERS = 30, 8
 
@@ -91,7 +92,7 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
     for banned in ([], [3], [4]):
         scenario = Scenario(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
         lists_at(scenario, "ilad", 0.3)
-        scenario.keep_lists("ilad")
+        scenario.keep_lists(Goal.parse("ilad"))
     assert len(kept) == 3
 
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.budget.audit import cost_of_diversity
+from recprism.budget.audit import BUDGETS, cost_of_diversity
 from recprism.budget.certifying import certify_together
 from recprism.budget.path import lists_at, rule_at, walk
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data import Dataset, Incidence, Subtopics
@@ -111,7 +112,9 @@ def trade_off_of(found: CertifiedRule) -> float:
 
 
 def test_a_budget_is_kept_by_the_rule(scenario: Scenario) -> None:
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2), certify_on="test")
+    kept = within_budget(
+        scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2), part="test")
+    )
     assert kept.rule is not None
     served = scenario.rank(kept.rule)[0]
     after, before = (
@@ -130,7 +133,7 @@ def test_a_budget_is_kept_by_the_rule(scenario: Scenario) -> None:
 def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     """It judges the lists that were served before it; the same rule makes lists after it."""
     earlier, kept = (
-        within_budget(it, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2))
+        within_budget(it, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.2)))
         for it in (scenario.on("validation"), scenario)
     )
     assert kept.rule is not None
@@ -140,11 +143,14 @@ def test_validation_decides_where_there_is_one(scenario: Scenario) -> None:
     assert not np.array_equal(scenario.on("validation").rank(kept.rule)[0], scenario.rank(kept.rule)[0])
     none = Incidence.empty(scenario.split.train.shape)
     held_out = Scenario(scenario.factors, replace(scenario.split, validation=none), scenario.subtopics, "test")
-    assert "of the test part" in within_budget(held_out, "subtopic_coverage", {"ndcg@10": 0.1}).certificate.sentence()
+    assert (
+        "of the test part"
+        in within_budget(held_out, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.1})).certificate.sentence()
+    )
 
 
 def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> None:
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,))
+    kept = within_budget(scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.0005}, trade_offs=(0.2,)))
     assert kept.rule is None
     assert kept.violations is None
     assert "No change of the lists is certified" in kept.certificate.sentence()
@@ -152,8 +158,10 @@ def test_a_budget_too_small_to_certify_changes_nothing(scenario: Scenario) -> No
 
 def test_a_guard_holds_back(scenario: Scenario) -> None:
     """The first point keeps the budget of NDCG and not that of the guard."""
-    free = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1, 0.3))
-    guarded = within_budget(scenario, "subtopic_coverage", {"ndcg@10": 0.1, "recall@20": 1e-4}, trade_offs=(0.1, 0.3))
+    free, guarded = (
+        within_budget(scenario, BudgetQuestion.of("subtopic_coverage", budgets, trade_offs=(0.1, 0.3)))
+        for budgets in ({"ndcg@10": 0.1}, {"ndcg@10": 0.1, "recall@20": 1e-4})
+    )
     assert guarded.certificate is not None
     assert trade_off_of(guarded) < trade_off_of(free)
     passed = {check.metric: check.passed for check in guarded.certificate.points[-1].checks}
@@ -161,12 +169,12 @@ def test_a_guard_holds_back(scenario: Scenario) -> None:
 
 
 def test_the_cost_of_diversity(scenario: Scenario) -> None:
-    found = cost_of_diversity(scenario, ("subtopic_coverage",), (0.05, 0.2), show=0.2)
+    found = cost_of_diversity(scenario, BudgetQuestion.each(["sc"], (0.05, 0.2)), show=0.2)
     assert found.certified
     assert found.payers is not None
     assert {"light", "heavy", "niche", "mainstream"} <= {row.segment for row in found.payers.rows}
     assert found.exposure is not None
-    reach = found.stops["subtopic_coverage"][1]
+    reach = found.stops[Goal.parse("sc")][1]
     assert reach.certified is not None
     assert reach.measured is not None
     assert reach.certified.trade_off <= reach.measured.trade_off
@@ -175,10 +183,10 @@ def test_the_cost_of_diversity(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("budget", [0.05, *map(costly, (0.02, 0.2))])
 def test_an_audit_and_what_it_leads_to_agree(scenario: Scenario, budget: float) -> None:
-    reach = cost_of_diversity(scenario, ("subtopic_coverage",), (budget,)).stops["subtopic_coverage"][0]
-    kept = within_budget(scenario, "subtopic_coverage", {"ndcg@10": budget})
+    asked = BudgetQuestion.of("subtopic_coverage", {"ndcg@10": budget})
+    reach = cost_of_diversity(scenario, [asked]).stops[asked.goal][0]
+    kept = within_budget(scenario, asked)
     assert (0.0 if reach.certified is None else reach.certified.trade_off) == trade_off_of(kept)
-    assert reach.certificate is not None
     assert reach.certificate.part == "validation"
 
 
@@ -187,12 +195,12 @@ def test_without_labels_nothing_is_certified(small: Dataset, scenario: Scenario)
     none = Incidence.empty(scenario.split.train.shape)
     split = replace(scenario.split, validation=none, test=none)
     blind = Scenario(scenario.factors, split, scenario.subtopics, "test")
-    found = cost_of_diversity(blind, ("subtopic_coverage",))
+    found = cost_of_diversity(blind, BudgetQuestion.each(["sc"], BUDGETS))
     assert not found.certified
     assert found.payers is None
     assert "not known here" in found.sentences()[-1]
     with pytest.raises(InputError, match="a certified budget needs held-out interactions and the test part has none"):
-        within_budget(blind, "subtopic_coverage", {"ndcg@10": 0.01})
+        within_budget(blind, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.01}))
 
 
 def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
@@ -205,9 +213,10 @@ def test_lists_are_filled_up_for_deeper_guards(scenario: Scenario) -> None:
 @pytest.mark.parametrize("goal", ["subtopic_coverage", costly("catalogue_coverage")])
 def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
     steps: list[tuple[str, int, int]] = []
-    found = cost_of_diversity(scenario, (goal,), on_step=lambda *step: steps.append(step))
-    tested = max(len(it.certificate.points) for it in found.stops[goal] if it.certificate is not None)
-    shown, most = len(found.paths[goal].points), len(Goal.parse(goal).steps)
+    of = Goal.parse(goal)
+    found = cost_of_diversity(scenario, BudgetQuestion.each([of], BUDGETS), on_step=lambda *step: steps.append(step))
+    tested = max(len(it.certificate.points) for it in found.stops[of])
+    shown, most = len(found.paths[of].points), len(of.steps)
     certifying = sorted(it for it in steps if it[0] == "certifying, at most")
     assert certifying == [("certifying, at most", done, most) for done in range(len(certifying))]
     assert tested < len(certifying) <= tested + 1 + torch.get_num_threads(), "threads may be a few points ahead"
@@ -227,44 +236,43 @@ def test_an_audit_reports_every_point(scenario: Scenario, goal: str) -> None:
 def test_an_audit_answers_as_whole_paths_do(
     scenario: Scenario,
     goals: tuple[str, ...],
-    budgets: dict[float, float],
+    budgets: dict[float | str, float],
     guards: dict[str, float],
     method: Literal["betting", "t"],
 ) -> None:
     """It ends each path where every budget refuses; the answers are those of paths that were walked to their end."""
-    found = cost_of_diversity(scenario, goals, budgets, guards=guards, method=method)
-    asked = [(goal, budget) for goal in goals for budget in budgets]
+    found = cost_of_diversity(scenario, BudgetQuestion.each(goals, budgets, guards, method=method))
+    wanted_goals = list(map(Goal.parse, goals))
+    asked = [(goal, budget) for goal in wanted_goals for budget in budgets]
     judge, names = scenario.on("validation"), ("ndcg@10", *guards)
-    whole = {goal: walk(judge, goal, names, ends=lambda _: False) for goal in goals}
+    whole = {goal: walk(judge, goal, names, ends=lambda _: False) for goal in wanted_goals}
     questions = [whole[goal].question({"ndcg@10": it, **guards}, budgets[it]) for goal, it in asked]
     answers = certify_together(questions, method=method, part="validation")
-    for goal in goals:
-        stops, steps = found.stops[goal], len(Goal.parse(goal).steps)
-        asked_of = [it.certificate for it in stops if it.certificate is not None]
+    for goal in wanted_goals:
+        stops, steps = found.stops[goal], len(goal.steps)
+        asked_of = [it.certificate for it in stops]
         refused = [next((at for at, it in enumerate(of.points) if not it.certified), steps) for of in asked_of]
         assert len(asked_of[0].points) <= max(refused) + 8, "the path ends soon after its last refusal"
         if all(it.certified is not None for it in stops):
             assert len(found.paths[goal].points) <= 8 + len(budgets)
     for (goal, budget), wanted in zip(asked, answers, strict=True):
         stop = next(it for it in found.stops[goal] if it.budget == budget)
-        assert stop.certificate is not None
         tested = len(stop.certificate.points)
         assert stop.certificate.last == wanted.last
         assert [it.checks for it in stop.certificate.points] == [it.checks for it in wanted.points[:tested]]
         if wanted.last is None:
             assert stop.certified is None
-            assert len(found.paths[goal].points) == len(Goal.parse(goal).steps), "all points, to show what is measured"
+            assert len(found.paths[goal].points) == len(goal.steps), "all points, to show what is measured"
         else:
             assert stop.certified is not None
-            assert stop.certified.trade_off == Goal.parse(goal).steps[wanted.last]
+            assert stop.certified.trade_off == goal.steps[wanted.last]
             np.testing.assert_array_equal(stop.certified.lists, lists_at(scenario, goal, stop.certified.trade_off))
 
 
 def test_a_search_within_a_budget_reports_every_point(scenario: Scenario) -> None:
     steps: list[tuple[str, int, int]] = []
-    within_budget(
-        scenario, "subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1,), on_step=lambda *step: steps.append(step)
-    )
+    asked = BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.1}, trade_offs=(0.1,))
+    within_budget(scenario, asked, on_step=lambda *step: steps.append(step))
     assert steps == [("walking the path", 0, 2), ("walking the path", 1, 2), ("walking the path", 2, 2)]
 
 
@@ -273,5 +281,5 @@ def test_a_history_window_without_effect_is_refused(scenario: Scenario, goal: st
     without = Subtopics((), Incidence.empty((scenario.base.n_items, 0)))
     case = Scenario(scenario.factors, scenario.split, scenario.subtopics if goal == "shown_often" else without)
     with pytest.raises(InputError, match="do not look at the user's history here, so a history window has no effect"):
-        within_budget(case.with_window(5), goal, {"ndcg@10": 0.1})
+        within_budget(case.with_window(5), BudgetQuestion.of(goal, {"ndcg@10": 0.1}))
     assert rule_at(case.with_window(5), "ilad", 0.1).history_window == (5 if goal == "shown_often" else None)

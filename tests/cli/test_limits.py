@@ -49,7 +49,7 @@ def world(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diversify run --budget 0.01 --guard ndcg@10=0.5", "--budget and --guard ndcg@10= limit the same metric"),
         ("diversify run --budget 0.01 --guard ndcg=50%", "--budget and --guard ndcg@10= limit the same metric"),
         ("experiment found --budget 1% --guard ndcg=50%", "--budget and --guard ndcg@10= limit the same metric"),
-        ("audit run --guard ndcg=50%", "ndcg@10 has the budgets already"),
+        ("audit run --guard ndcg=50%", "ndcg@10 has the budget already"),
         ("check found --max-ndcg-loss 0.001 --max-loss ndcg@10=0.9", "--max-ndcg-loss and --max-loss ndcg@10="),
         ("check found --max-loss recall=1% --max-loss recall@10=90%", "recall@10, which is given twice"),
         (

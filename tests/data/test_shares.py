@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from recprism import Diversifier, Factors
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.certifying import certify
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.data import Dataset
@@ -70,8 +71,10 @@ POINT = {"ndcg@10": BASE["ndcg@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
 
 def test_python_accepts_both(scenario: Scenario) -> None:
     assert certify(BASE, [POINT], {"ndcg@10": "1%"}, confidence="95 %") == certify(BASE, [POINT], {"ndcg@10": 0.01})
-    few = {"trade_offs": (0.1,)}
-    as_text, as_number = (within_budget(scenario, "subtopic_coverage", {"ndcg@10": it}, **few) for it in ("5%", 0.05))  # type: ignore[arg-type]
+    as_text, as_number = (
+        within_budget(scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": it}, trade_offs=(0.1,)))
+        for it in ("5%", 0.05)
+    )
     assert as_text.certificate == as_number.certificate
     assert Constrained(Optimal(), max_share={0: "20%"}).max_share == {0: 0.2}  # type: ignore[dict-item]
 
@@ -79,15 +82,15 @@ def test_python_accepts_both(scenario: Scenario) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda it: within_budget(it, "subtopic_coverage", {"ndcg@10": 5}),
-        lambda it: within_budget(it, "subtopic_coverage", {"ndcg@10": 0.05}, confidence=95),
-        lambda it: cost_of_diversity(it, ("subtopic_coverage",), (5,)),
-        lambda it: cost_of_diversity(it, ("subtopic_coverage",), show=5),
-        lambda it: cost_of_diversity(it, ("subtopic_coverage",), guards={"recall@20": 2}),
+        lambda _: BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 5}),
+        lambda _: BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.05}, confidence=95),
+        lambda _: BudgetQuestion.each(["subtopic_coverage"], [5]),
+        lambda _: BudgetQuestion.each(["subtopic_coverage"], [0.05], {"recall@20": 2}),
+        lambda it: cost_of_diversity(it, BudgetQuestion.each(["subtopic_coverage"], [0.05]), show=5),
         lambda it: Diversifier(budget=5).fit(it.factors, it.split),
         lambda _: certify(BASE, [POINT], {"ndcg@10": 5}),
         lambda _: Constrained(Optimal(), tail_floor=5, popularity=[1]),
-        lambda it: refit(it, None, "subtopic_coverage", {"ndcg@10": 0.05}, trade_off=0.1, max_churn=20),  # type: ignore[arg-type]
+        lambda it: refit(it, None, BudgetQuestion.of("sc", {"ndcg@10": 0.05}), trade_off=0.1, max_churn=20),  # type: ignore[arg-type]
         lambda _: BudgetConfig(budgets={"ndcg@10": 5}),
         lambda _: RunConfig.model_validate({"split": {"test": 10}}),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
@@ -50,7 +51,7 @@ def first_fit(
     small: Dataset, split: Split, models: tuple[Factors, Factors]
 ) -> tuple[Scenario, CertifiedRule, PreviousDeployment]:
     scenario = Scenario(models[0], split, small.subtopics, "test")
-    kept = within_budget(scenario, "subtopic_coverage", BUDGET, trade_offs=(0.12, 0.16))
+    kept = within_budget(scenario, BudgetQuestion.of("sc", BUDGET, trade_offs=(0.12, 0.16)))
     assert kept.rule is not None
     return scenario, kept, deployed(scenario, kept.rule)
 
@@ -70,7 +71,7 @@ def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Datase
     old = scenario.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
     again = Scenario(copy.of_users(users), scenario.split.of_users(users), small.subtopics, "test")
-    found = refit(again, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off)
+    found = refit(again, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
     assert found.churn.served < 1e-2
@@ -111,9 +112,9 @@ def test_old_lists_may_be_those_of_vectors_and_a_rule_needs_its_scenario(first_f
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
     now = Scenario(models[1], split, small.subtopics, "test")
-    free = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off)
+    free = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off)
     bound = free.churn.served / 2
-    held = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off, max_churn=bound)
+    held = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off, max_churn=bound)
     assert held.churn.served <= bound < free.churn.retraining
     assert held.churn.free == pytest.approx(free.churn.served, abs=0.02)
     assert held.stickiness > 0
@@ -124,7 +125,7 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert isinstance(held.scenario, StickyScenario)
     assert held.kept.rule is not None
     assert churn(before.lists(now), held.scenario.rank(held.kept.rule)[0]) == held.churn.served
-    loose = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.2}, trade_off=kept.rule.trade_off, max_churn=1.0)
+    loose = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off, max_churn=1.0)
     assert loose.stickiness == 0
 
 
@@ -134,19 +135,17 @@ def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, fir
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
     fewer = Scenario(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
-        refit(fewer, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off, max_churn=0.05)
+        refit(fewer, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="had seen every validation interaction"):
         refit(
             now,
             before,
-            "subtopic_coverage",
-            BUDGET,
+            BudgetQuestion.of("sc", BUDGET, part="validation"),
             trade_off=kept.rule.trade_off,
             max_churn=0.4,
-            certify_on="validation",
         )
     with pytest.raises(InputError, match=r"max_churn: 1\.5 is not a share from 0 to 1"):
-        refit(now, before, "subtopic_coverage", BUDGET, trade_off=kept.rule.trade_off, max_churn=1.5)
+        refit(now, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off, max_churn=1.5)
 
 
 def test_a_few_new_labels_of_validation_do_not_decide(
@@ -158,7 +157,7 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
     before = replace(before, seen=split.train.union(seen))
     now = Scenario(models[1], split, small.subtopics, "test")
-    found = refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, trade_off=kept.rule.trade_off, max_churn=0.4)
+    found = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), trade_off=kept.rule.trade_off, max_churn=0.4)
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
 
@@ -173,7 +172,7 @@ def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, fir
     for it in (split, swapped):
         now = Scenario(models[1], it, small.subtopics, "test")
         settings = {"trade_off": kept.rule.trade_off, "max_churn": 0.4 if tight else None}
-        found.append(refit(now, before, "subtopic_coverage", {"ndcg@10": 0.4}, **settings))
+        found.append(refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), **settings))
     assert found[0].kept.rule is not None
     assert found[0].kept.rule == found[1].kept.rule
     assert (found[0].stickiness > 0) == tight

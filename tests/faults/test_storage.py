@@ -17,6 +17,7 @@ import pytest
 from permissions import rights
 from safetensors.numpy import save_file
 
+from recprism.budget.question import BudgetQuestion
 from recprism.data._files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
 from recprism.report.collect import happened
@@ -129,7 +130,9 @@ def test_a_line_that_was_edited_stops_no_command(
     assert call("runs", run.path.parent) == 0
     assert run_status(run).doing == "nothing"
     assert happened(run)[0][1] == "trained"
-    assert note_question(run, "validation", 0.95, "betting", {"goal": "ilad"}) is None, "nothing valid was asked before"
+    assert note_question(run, run.scenario(), BudgetQuestion.of("ilad", {}, part="validation")) is None, (
+        "nothing valid was asked before"
+    )
 
 
 def test_forbidden_is_not_damaged(tmp_path: Path) -> None:

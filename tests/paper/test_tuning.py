@@ -64,9 +64,7 @@ def test_every_method_has_forty_trials_and_the_same_pools(method: Method) -> Non
 @pytest.mark.parametrize("method", list(RIVALS.values()), ids=list(RIVALS))
 def test_every_rival_may_use_the_history_with_our_weights(method: Method) -> None:
     weights = {choice["history_weight"] for choice in method.space}
-    assert (
-        weights == {choice["history_weight"] for choice in ours("subtopic_coverage@10").space} == set(HISTORY_WEIGHTS)
-    )
+    assert weights == {choice["history_weight"] for choice in ours("subtopic_coverage").space} == set(HISTORY_WEIGHTS)
 
 
 def test_greedy_draws_the_choices_of_ours() -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import recprism.paper.contest as grid
-from recprism.budget.audit import cost_of_diversity
+from recprism.budget.audit import BUDGETS, cost_of_diversity
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.cmb._executor import LocalExecutor
 from recprism.data import Dataset
@@ -21,6 +22,7 @@ from recprism.paper.cases import World
 from recprism.paper.fronts import frontier
 from recprism.paper.methods import RIVALS
 from recprism.parallel import RayExecutor, executor_named
+from recprism.rerank.goal import Goal
 from recprism.testing.synthetic import make_world
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
@@ -49,7 +51,7 @@ def scenario(data: Dataset) -> Scenario:
 
 def test_an_audit_is_the_same(scenario: Scenario) -> None:
     local, remote = (
-        cost_of_diversity(scenario, ("subtopic_coverage", "catalogue_coverage"), executor=executor).to_dict()
+        cost_of_diversity(scenario, BudgetQuestion.each(["sc", "pc"], BUDGETS), executor=executor).to_dict()
         for executor in (None, RayExecutor())
     )
     assert local == remote
@@ -59,7 +61,7 @@ def test_fronts_are_the_same(scenario: Scenario) -> None:
     validation, methods = scenario.on("validation"), []
     settings = {"rivals": ("exposure",), "on_method": methods.append}
     local, remote = (
-        frontier(validation, scenario, "subtopic_coverage", executor=executor, **settings)
+        frontier(validation, scenario, Goal.parse("sc"), executor=executor, **settings)
         for executor in (LocalExecutor(), RayExecutor())
     )
     assert local == remote

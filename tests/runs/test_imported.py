@@ -156,4 +156,4 @@ def test_a_second_budget_replaces_the_first_only_when_asked(
     assert diversify_within(run, asked).is_changed
     with pytest.raises(InputError, match="already has a result"):
         diversify_within(run, asked)
-    assert diversify_within(run, asked, overwrite=True).goal == "subtopic_coverage"
+    assert diversify_within(run, asked, overwrite=True).towards == "subtopic_coverage"

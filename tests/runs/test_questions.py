@@ -6,21 +6,37 @@ import json
 import logging
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import recprism as rp
+from recprism.budget.question import BudgetQuestion
+from recprism.data.split import Part
+from recprism.forms import FormOptions
+from recprism.rerank.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import LEDGER, MEASURED, Asked, asked_of_labels, joint_certificate, note_question
+from recprism.runs.jobs.questions import (
+    LEDGER,
+    Asked,
+    asked_of_labels,
+    joint_certificate,
+    note_question,
+    question_of,
+)
 from recprism.runs.listing import list_runs
 from recprism.runs.run import Run
 
 Trained = Callable[..., Run]
-ONE, TWO, THREE = {"goal": "ilad"}, {"goal": "subtopic_coverage"}, {"goal": "gini"}
+ONE, TWO, THREE = "ilad", "subtopic_coverage", "gini"
+
+
+def note(run: Run, goal: str, *, part: Part = "validation", tested: bool = True, **about: Any) -> str | None:
+    return note_question(run, run.scenario(), BudgetQuestion.of(goal, {}, part=part, **about), tested=tested)
 
 
 def ledger(run: Run) -> list[str]:
@@ -29,27 +45,43 @@ def ledger(run: Run) -> list[str]:
 
 def test_other_questions_lower_the_confidence_of_all_answers(trained_run: Trained) -> None:
     run = trained_run()
-    assert note_question(run, "validation", 0.95, "betting", ONE) is None
-    assert note_question(run, "validation", 0.95, "betting", ONE) is None, "the same question has the same answer"
-    assert note_question(run, "test", 0.95, "betting", ONE) is None, "other labels"
-    assert note_question(run, "validation", 0.9, "betting", TWO) == (
+    assert note(run, ONE) is None
+    assert note(run, ONE) is None, "the same question has the same answer"
+    assert note(run, ONE, part="test") is None, "other labels"
+    assert note(run, TWO, confidence=0.9) == (
         "The labels of the validation part answered another question before; all answers together hold with at least "
         "85 % confidence."
     )
-    told = note_question(run, "validation", 0.9, "t", ONE)
+    told = note(run, ONE, confidence=0.9, method="t")
     assert told is not None
     assert told.endswith("all answers but 1 approximate ones together hold with at least 85 % confidence.")
-    note_question(run, "validation", None, MEASURED, THREE)
+    note(run, THREE, tested=False)
     assert asdict(asked_of_labels(run, "validation")) == {
         "questions": 4,
         "confidence": pytest.approx(0.85),
         "approximate": 2,
     }
-    again = note_question(run, "validation", 0.6, "betting", THREE)
+    again = note(run, THREE, confidence=0.6)
     assert again is not None
     assert again.endswith("together have no joint confidence.")
     assert asked_of_labels(run, "validation").confidence is None
     assert len(ledger(run)) == 6
+
+
+def test_a_question_is_stored_as_it_always_was(trained_run: Trained) -> None:
+    """Runs compare questions with those that they stored."""
+    case = trained_run().scenario()
+    asked = BudgetQuestion.of("ilad+sc", {"ndcg": "5%", "recall@20": 0.02}, part="test", weight=3, method="t")
+    plain = {"budgets": {"ndcg@10": 0.05, "recall@20": 0.02}, "goal": "ilad+subtopic_coverage", "k": 10}
+    assert question_of(case, asked) == plain
+    assert question_of(case, asked, methods=["mmr"], like=None) == {**plain, "methods": ["mmr"]}
+    dials = {"form": "dials", "ordered": True, "rest": False, "concepts": None}
+    through = FormOptions("dials", ordered=True)
+    assert question_of(case.with_window(7), replace(asked, through=through)) == {
+        **plain,
+        "history_window": 7,
+        "compiled": dials,
+    }
 
 
 def test_copies_and_other_models_of_the_same_labels_count(trained_run: Trained, tmp_path: Path) -> None:
@@ -58,7 +90,7 @@ def test_copies_and_other_models_of_the_same_labels_count(trained_run: Trained, 
     shutil.copytree(trained_run(3, 16).path, other)
     shutil.copytree(first, tmp_path / "copy")
     for path in (first, other, tmp_path / "copy"):
-        note_question(Run.open(path), "validation", 0.95, "betting", ONE)
+        note(Run.open(path), ONE)
     assert len(ledger(Run.open(first))) == 2, "a copy asks the same; another model does not"
     assert asked_of_labels(Run.open(first), "validation").confidence == pytest.approx(0.9)
     shutil.copytree(other, tmp_path / "elsewhere" / "other")
@@ -70,18 +102,18 @@ def test_damaged_lines_are_skipped_and_a_ledger_that_cannot_be_written_is_named(
     trained_run: Trained, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = trained_run()
-    note_question(run, "validation", 0.95, "betting", ONE)
+    note(run, ONE)
     line = json.loads(ledger(run)[0])
     broken = [{**line, "confidence": "high"}, {**line, "questions": 3}, {**line, "labels": None}, {"time": 1}, [line]]
     with (run.path.parent / LEDGER).open("a", encoding="utf-8") as file:
         file.write("\n".join(json.dumps(it) for it in broken) + '\n{"time": 1, "ev')
     assert asked_of_labels(run, "validation").questions == 1
-    note_question(run, "validation", 0.95, "betting", TWO)
+    note(run, TWO)
     assert asked_of_labels(run, "validation").questions == 2
     (run.path.parent / LEDGER).unlink()
     (run.path.parent / LEDGER).mkdir()
     with caplog.at_level(logging.WARNING):
-        note_question(run, "validation", 0.95, "betting", THREE)
+        note(run, THREE)
     (told,) = caplog.messages
     assert told == f"{run.path.parent / LEDGER}: cannot be written, so that later commands may not count this question"
     assert asked_of_labels(run, "validation").questions == 3, "the log of the run has them"
@@ -93,7 +125,7 @@ def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(train
     case = run.scenario()
     audit = rp.audit(case, "subtopic_coverage", budgets={0.2: 1, 0.3: 3})
     asked = ledger(run)
-    stops = {it.budget: it for it in audit.stops["subtopic_coverage"]}
+    stops = {it.budget: it for it in audit.stops[Goal.parse("sc")]}
     result = rp.diversify(run.scenario(), "subtopic_coverage", "30%")
     assert stops[0.3].certified is not None
     assert result.trade_off == stops[0.3].certified.trade_off
@@ -119,9 +151,9 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     assert kept.certificate is not None
     run.file("events.jsonl").unlink()
     (run.path.parent / LEDGER).unlink()
-    note_question(run, "validation", 0.95, "betting", ONE)
+    note(run, ONE)
     assert joint_certificate(run) == kept.certificate, "its own question"
-    note_question(run, "validation", 0.75, "betting", TWO)
+    note(run, TWO, confidence=0.75)
     joint = joint_certificate(run)
     assert joint is not None
     assert "(70 % confidence for 2 questions together, " in joint.sentence()
@@ -132,7 +164,7 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
 def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run: Trained) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}, method="t"))
-    note_question(run, "validation", 0.9, "betting", ONE)
+    note(run, ONE, confidence=0.9)
     asked = asked_of_labels(run, "validation")
     assert asked == Asked(2, 0.9, 1)
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]

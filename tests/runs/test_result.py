@@ -305,6 +305,6 @@ def test_a_part_is_for_judged_lists(run: Run, call: Call, capsys: pytest.Capture
 
 def test_the_model_as_it_is_shows_itself(trained: Run) -> None:
     found = trained.model_or_result()
-    assert (found.goal, found.is_changed, found.trade_off) == ("", False, 0.0)
+    assert (found.towards, found.is_changed, found.trade_off) == ("", False, 0.0)
     assert repr(found).startswith("Result(")
     assert all(row.relative in (0.0, None) for row in found.change.rows)

@@ -63,7 +63,7 @@ def test_results_are_a_mapping_of_names(run: Run) -> None:
     found = run.results
     assert isinstance(found, Mapping)
     assert (list(found), len(found), "bold" in found, "timid" in found) == (["bold"], 1, True, False)
-    assert found["bold"].goal == "ilad_subtopics"
+    assert found["bold"].towards == "ilad_subtopics"
     assert found["bold"].rule == Run.open(run.path, "bold").load_result().rule
     assert found["bold"].run is not None
     assert found["bold"].run.result == "bold"

@@ -79,5 +79,5 @@ def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.
     monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
     found = cost_of_diversity(run.scenario(), ["subtopic_coverage"])
     kept = within_budget(run.scenario(), "subtopic_coverage", {"ndcg@10": 0.2})
-    assert len(found.paths["subtopic_coverage"].points) >= len(Goal.parse("subtopic_coverage").steps) // 4
+    assert len(found.paths[Goal.parse("subtopic_coverage")].points) >= len(Goal.parse("subtopic_coverage").steps) // 4
     assert kept.certificate.last is not None

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from recprism.errors import InputError
+from recprism.rerank.goal import TERMS, Goal, GoalData, SubtopicCoverage
 from recprism.runs.run import Run
 from recprism.studio.opened import MOST_WANTED, BusyError, OpenedRun
 
@@ -51,40 +53,48 @@ def touch(run: Run) -> None:
 
 def test_a_message_is_shown_while_a_path_is_wanted(opened: OpenedRun, later: Later) -> None:
     for goal in ("catalogue_coverage", "ilad_subtopics"):
-        opened.want_path(goal)
-        opened.want_path(goal)
+        opened.want_path(Goal.parse(goal))
+        opened.want_path(Goal.parse(goal))
     assert len(later.waiting) == 2
     assert opened.opening.message == "computing the path towards catalogue_coverage"
     later.work()
     assert opened.opening.message == "computing the path towards ilad_subtopics"
     later.work()
     assert opened.opening.message == ""
-    assert set(opened.view().paths) == {"subtopic_coverage", "catalogue_coverage", "ilad_subtopics"}
+    assert set(map(str, opened.view().paths)) == {"subtopic_coverage", "catalogue_coverage", "ilad_subtopics"}
 
 
 def test_work_on_files_that_have_changed_ends_and_shows_nothing(opened: OpenedRun, later: Later) -> None:
-    opened.want_path("catalogue_coverage")
+    opened.want_path(Goal.parse("catalogue_coverage"))
     touch(opened.run)
     opened.look()
     later.work()
     assert opened.opening.phase == "preparing"
     later.work()
     assert (opened.opening.phase, opened.opening.message) == ("ready", "")
-    opened.want_path("catalogue_coverage")
+    opened.want_path(Goal.parse("catalogue_coverage"))
     assert len(later.waiting) == 1, "the goal can be wanted again"
 
 
-def test_an_error_is_not_progress(opened: OpenedRun, later: Later) -> None:
-    opened.want_path("ilad+ilad_subtopics")
+class Unmeasured(SubtopicCoverage):
+    name = "unmeasured"
+
+    def unit(self, data: GoalData) -> float:
+        raise InputError(f"nobody knows its unit for lists of {data.k}")
+
+
+def test_an_error_is_not_progress(opened: OpenedRun, later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TERMS, "unmeasured", Unmeasured())
+    opened.want_path(Goal.parse("unmeasured"))
     later.work()
     assert (opened.opening.phase, opened.opening.message) == ("ready", "")
-    assert "two ways to measure one goal" in opened.state().problem
-    opened.want_path("catalogue_coverage")
+    assert "nobody knows its unit" in opened.state().problem
+    opened.want_path(Goal.parse("catalogue_coverage"))
     assert opened.opening.problem == ""
 
 
 def test_few_paths_may_wait(opened: OpenedRun) -> None:
     for number in range(MOST_WANTED):
-        opened.want_path(f"shown_{number + 2}_times")
+        opened.want_path(Goal.parse(f"shown_{number + 2}_times"))
     with pytest.raises(BusyError):
-        opened.want_path("catalogue_coverage")
+        opened.want_path(Goal.parse("catalogue_coverage"))

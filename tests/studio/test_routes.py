@@ -23,6 +23,7 @@ from recprism.forms import compile_rule
 from recprism.models import Factors
 from recprism.report.collect import gather
 from recprism.rerank import Rule
+from recprism.rerank.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
 from recprism.runs.jobs.diversify import diversify_within
@@ -178,8 +179,8 @@ def test_the_path_of_another_goal_is_computed_on_request(client: TestClient, wai
 
 def test_a_mix_has_one_name_and_an_impossible_one_is_refused(client: TestClient) -> None:
     view = client.app.state.studio.opened("plain").view()  # type: ignore[attr-defined]
-    assert view.goal_named("sc+sc") == "subtopic_coverage"
-    assert view.goal_named("pc+sc") == view.goal_named("sc+pc") == "subtopic_coverage+catalogue_coverage"
+    assert view.goal_named("sc+sc") == Goal.parse("sc")
+    assert view.goal_named("pc+sc") == view.goal_named("sc+pc") == Goal.parse("sc+pc")
     refused = client.post("/api/runs/plain/paths/ilad_subtopics+ilad")
     assert refused.status_code == 404
     assert "two ways to measure one goal" in refused.json()["detail"]
@@ -204,7 +205,7 @@ def test_a_mix_of_goals_is_computed_and_kept(client: TestClient, shelf: Path, wa
     assert wait(client, "plain")["phase"] == "ready"
     assert get(client, f"/plain/paths/{mix}")["goal"] == mix
     assert mix in get(client, "/plain")["goals"]
-    assert len(Run.open(shelf / "plain").scenario().known_lists(mix)) > 10, "kept in the run"
+    assert len(Run.open(shelf / "plain").scenario().known_lists(Goal.parse(mix))) > 10, "kept in the run"
 
 
 def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> None:

@@ -18,6 +18,7 @@ from recprism.errors import ConstraintError, InputError
 from recprism.forms.compiled import CompiledForm, compile_rule
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
+from recprism.rerank.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run
@@ -109,14 +110,15 @@ def test_a_banned_item_is_in_no_list_of_an_exported_rule(banning: Run, call: Cal
 
 def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path) -> None:
     view = View(banning)
-    view.paths["subtopic_coverage"] = stored_path(banning, "subtopic_coverage")
+    goal = Goal.parse("sc")
+    view.paths[goal] = stored_path(banning, goal)
     banned = [view.item_row(str(item)) for item in banning.constraints.banned]
-    path = view.path("subtopic_coverage")
+    path = view.path(goal)
     assert not np.isin(path.lists, banned).any(), "the slider shows the lists of every point"
     assert view.own_change is not None
     assert not np.isin(view.own_change.lists, banned).any()
     for point in (0, 3):
-        change = view.change("subtopic_coverage", 0.0, True, point)
+        change = view.change(goal, 0.0, True, point)
         lists = pl.read_csv(lists_file(view, change).path)
         assert banned_in(banning, lists) == 0
         with zipfile.ZipFile(vectors_file(view, change).path) as archive:

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.budget.audit import cost_of_diversity
+from recprism.budget.audit import BUDGETS, cost_of_diversity
 from recprism.budget.path import rule_at
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
@@ -106,7 +107,7 @@ def test_every_point_of_the_path_and_what_it_is_compiled_into(
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "shown_often"])
 def test_the_rule_of_a_budget(goal: str, scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (Result.of_rule(it, within_budget(it, goal, {"ndcg@10": 0.4})) for it in scenarios)
+    one, two = (Result.of_rule(it, within_budget(it, BudgetQuestion.of(goal, {"ndcg@10": 0.4}))) for it in scenarios)
     assert one.rule is not None and two.rule is not None
     assert one.to_dict() == two.to_dict()
     assert np.array_equal(one.rule.lifts, two.rule.lifts)  # type: ignore[arg-type]
@@ -122,7 +123,7 @@ def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]
 
 
 def test_a_certificate_on_the_test_is_the_one_reading(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.4}, certify_on="test") for it in scenarios)
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.4}, part="test")) for it in scenarios)
     assert one.certificate.figures() != two.certificate.figures()
     assert "of the test part" in one.certificate.sentence()
 
@@ -130,7 +131,7 @@ def test_a_certificate_on_the_test_is_the_one_reading(scenarios: tuple[Scenario,
 def test_the_fronts(scenarios: tuple[Scenario, Scenario]) -> None:
     """Coverage needs no labels, so equal gains on the test are equal choices; what they cost there is read anew."""
     few = {"budgets": (0.05, 0.2), "rivals": ("xquad_uniform",)}
-    one, two = (frontier(it.on("validation"), it, "subtopic_coverage", **few) for it in scenarios)  # type: ignore[arg-type]
+    one, two = (frontier(it.on("validation"), it, Goal.parse("sc"), **few) for it in scenarios)  # type: ignore[arg-type]
     gains, losses = (
         [[getattr(point, name) for front in fronts for point in front.points] for fronts in (one, two)]
         for name in ("gain", "loss")
@@ -161,8 +162,8 @@ def test_what_compare_tunes(
 
 
 def test_the_paths_of_an_audit(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (cost_of_diversity(it, ("subtopic_coverage", "catalogue_coverage")) for it in scenarios)
-    for goal in ("subtopic_coverage", "catalogue_coverage"):
+    one, two = (cost_of_diversity(it, BudgetQuestion.each(["sc", "pc"], BUDGETS)) for it in scenarios)
+    for goal in one.paths:
         for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
             assert np.array_equal(first.lists, second.lists)
         certified = [[reach.certified and reach.certified.trade_off for reach in it.stops[goal]] for it in (one, two)]

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from recprism.budget.path import rule_at
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
@@ -168,7 +169,7 @@ def turned(factors: Factors, seed: int) -> Factors:
 def test_axes_change_no_list_and_no_budget(seed: int, scenario: Scenario) -> None:
     other = Scenario(turned(scenario.factors, seed), scenario.split, scenario.subtopics, "test")
     assert np.array_equal(scenario.base_lists, other.base_lists)
-    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (scenario, other))
     assert one.rule is not None and two.rule is not None
     assert one.rule.trade_off == two.rule.trade_off > 0
     lists = [it.rank(kept.rule)[0] for kept, it in ((one, scenario), (two, other))]
@@ -209,7 +210,7 @@ def test_the_scale_of_scores_changes_nothing(factor: float, scenario: Scenario) 
     assert np.array_equal(scenario.base_lists, other.base_lists)
     judged = [it.judge(it.base_lists, METRICS) for it in (scenario, other)]
     assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)
-    one, two = (within_budget(it, "subtopic_coverage", {"ndcg@10": 0.3}) for it in (scenario, other))
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (scenario, other))
     assert one.rule is not None and one.rule == two.rule
     assert one.rule.trade_off > 0
     assert one.certificate.figures() == two.certificate.figures()

@@ -14,6 +14,8 @@ WORK = """
 import hashlib, json, sys
 import numpy as np
 import torch
+from recprism.budget.question import BudgetQuestion
+from recprism.rerank.goal import Goal
 from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
@@ -46,13 +48,13 @@ for side in ("item", "user"):
     learner = CMB(diversity="subtopic_coverage", side=side, iterations=3, device="cpu")
     model = learner.fit(factors, split, data.subtopics)
     told(f"search, {side} side", model.factors_.user, model.factors_.item)
-kept = within_budget(test, "subtopic_coverage", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16))
+kept = within_budget(test, BudgetQuestion.of("sc", {"ndcg@10": 0.05}, trade_offs=(0.05, 0.16)))
 told("budget", *test.rank(kept.rule))
 told("live lists", *test.live().rank(kept.rule))
 for form in ("dials", "user-vectors"):
     vectors = compile_rule(test, kept.rule, form).factors
     told(f"budget, {form}", vectors.user, vectors.item)
-fronts = frontier(validation, test, "subtopic_coverage", budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
+fronts = frontier(validation, test, Goal.parse("sc"), budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
 told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])
 print(json.dumps(found))
 """

@@ -8,13 +8,12 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity
+from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity, default_goals
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
-from recprism.errors import InputError
-from recprism.metrics.registry import metric_name
 from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs.questions import ask, keep_audit
 from recprism.runs.result import Result
@@ -54,18 +53,10 @@ def audit(
     Returns:
         A table and a front for each goal.
     """
-    goals = [goal] if isinstance(goal, str | Mapping | Goal) else goal
+    goals = [goal] if isinstance(goal, str | Mapping | Goal) else goal or default_goals(case)
     case = case if clusters is None else case.with_clusters(clusters)
-    found = cost_of_diversity(
-        case,
-        goals,
-        budgets,
-        guards=guards,
-        confidence=confidence,
-        show=show,
-        certify_on=certify_on,
-        on_step=on_step,
-    )
+    questions = BudgetQuestion.each(goals, budgets, guards, confidence=confidence, part=certify_on)
+    found = cost_of_diversity(case, questions, show=show, on_step=on_step)
     keep_audit(case, found)
     return found
 
@@ -101,12 +92,8 @@ def diversify(
     Returns:
         The result. If not even the smallest change is certified, its lists are those of the model.
     """
-    cost = f"ndcg@{case.k}"
-    asked = {metric_name(name, case.k): it for name, it in (guards or {}).items()}
-    if cost in asked:
-        raise InputError(f"{cost} has the budget already; leave it out of the guards")
+    (question,) = BudgetQuestion.each([goal], [budget], guards, k=case.k, confidence=confidence, part=certify_on)
     case = case if constraints is None else case.under(constraints)
     case = case if clusters is None else case.with_clusters(clusters)
-    budgets = {cost: budget, **asked}
-    found, before = ask(case, goal, budgets, confidence=confidence, certify_on=certify_on, on_step=on_step)
+    found, before = ask(case, question, on_step)
     return replace(Result.of_rule(case, found), asked_before=before)

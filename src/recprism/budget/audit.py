@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,27 +13,17 @@ from recprism._log import phase
 from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.certifying import certify_together, is_refused
-from recprism.budget.path import (
-    Compile,
-    Path,
-    PathPoint,
-    deciding_part,
-    point_of,
-    require_certifiable,
-    require_labels,
-    require_possible,
-    walk,
-)
+from recprism.budget.path import Path, PathPoint, point_of, require_labels, require_possible, walk
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import CONFIDENCE, Share, share, shares
-from recprism.data.split import Part
+from recprism.data.shares import Share, share
 from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
-from recprism.metrics.registry import metric_name, with_gini
-from recprism.rerank.goal import Goal, Words
+from recprism.metrics.registry import with_gini
+from recprism.rerank.goal import Goal
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,16 +40,21 @@ class BudgetStop:
     """How far along a path a budget reaches.
 
     Attributes:
-        budget: The share of NDCG@10 that may be lost.
+        question: The goal and its budgets.
         measured: The furthest point of the audit's path whose measured loss keeps the budget; None if no point does.
         certified: The furthest certified point; None if no point is certified.
-        certificate: Of the part whose labels certify; None without labels.
+        certificate: Of the part whose labels certify.
     """
 
-    budget: float
+    question: BudgetQuestion
     measured: PathPoint | None
     certified: PathPoint | None
-    certificate: Certificate | None
+    certificate: Certificate
+
+    @property
+    def budget(self) -> float:
+        """The share of NDCG@10 that may be lost."""
+        return self.question.budgets[COST]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,19 +71,17 @@ class Audit(Displayed):
         exposure: Changes of exposure by segments of items.
         certified: Whether there are labels to certify by.
         confidence: Of all certificates together.
-        weights: The weight of each certificate, in the order of ``stops``.
     """
 
     now: Evaluation
-    paths: Mapping[str, Path]
-    stops: Mapping[str, tuple[BudgetStop, ...]]
+    paths: Mapping[Goal, Path]
+    stops: Mapping[Goal, tuple[BudgetStop, ...]]
     shown: PathPoint | None
     shown_for: str
     payers: SegmentTable | None
     exposure: SegmentTable | None
     certified: bool
     confidence: float
-    weights: tuple[float, ...] = ()
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per measured point: relative changes, and the smallest budget that certifies it."""
@@ -99,7 +92,7 @@ class Audit(Displayed):
             certified = self.certified_for(goal)
             rows += [
                 {
-                    "goal": goal,
+                    "goal": str(goal),
                     "trade_off": point.trade_off,
                     **{name: path.change(point, name) for name in path.base.values},
                     "certified_for": certified.get(point.trade_off),
@@ -108,7 +101,7 @@ class Audit(Displayed):
             ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
-    def certified_for(self, goal: str) -> dict[float, float]:
+    def certified_for(self, goal: Goal) -> dict[float, float]:
         """Return trade-off -> the smallest budget that certifies the point; points without one are left out."""
         found: dict[float, float] = {}
         for stop in self.stops[goal]:  # smallest budget first; a budget certifies all points up to its last one
@@ -118,18 +111,18 @@ class Audit(Displayed):
         return found
 
     def _facts(self) -> dict[str, Any]:
-        best = {goal: next((it for it in self.stops[goal][::-1] if it.certified), None) for goal in self.paths}
+        best = {str(goal): next((it for it in self.stops[goal][::-1] if it.certified), None) for goal in self.paths}
         said = {
             goal: "nothing certified" if it is None else f"certified up to {100 * it.budget:g} % of {COST}"
             for goal, it in best.items()
         }
-        return said if self.certified else dict.fromkeys(self.paths, "no labels to certify by")
+        return said if self.certified else dict.fromkeys(best, "no labels to certify by")
 
     def sentences(self) -> list[str]:
         """Return the audit in words: what each budget achieves, and who pays."""
         said = []
         for goal, path in self.paths.items():
-            metric = path.goal.metrics(path.base.lists.shape[1])[0]
+            metric = goal.metrics(path.base.lists.shape[1])[0]
             said += [_in_words(path, metric, stop) for stop in self.stops[goal]]
         said += self._together()
         said += self.who_pays()
@@ -145,7 +138,7 @@ class Audit(Displayed):
 
     def _together(self) -> list[str]:
         """Say what the confidence is about, if several questions share it."""
-        certificates = [it.certificate for of in self.stops.values() for it in of if it.certificate is not None]
+        certificates = [it.certificate for of in self.stops.values() for it in of]
         if len(certificates) < 2 or not any(it.last is not None for it in certificates):
             return []
         sure = replace(certificates[0], questions=1).sure()
@@ -156,9 +149,9 @@ class Audit(Displayed):
         """The part that figures are measured on."""
         return next(iter(self.paths.values())).part
 
-    def decided_on(self, goal: str) -> str | None:
+    def decided_on(self, goal: Goal) -> str | None:
         """Return the part whose labels certify the points of a path; None without labels."""
-        return next((it.certificate.part for it in self.stops[goal] if it.certificate is not None), None)
+        return next((it.certificate.part for it in self.stops[goal]), None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, ready for JSON."""
@@ -166,14 +159,14 @@ class Audit(Displayed):
             "now": self.now.to_dict(),
             "certified": self.certified,
             "confidence": self.confidence,
-            "fronts": {goal: self._front(goal) for goal in self.paths},
+            "fronts": {str(goal): self._front(goal) for goal in self.paths},
             "shown_at": None if self.shown is None else self.shown.trade_off,
             "shown_for": self.shown_for,
             "payers": None if self.payers is None else self.payers.to_dict(),
             "exposure": None if self.exposure is None else self.exposure.to_dict(),
         }
 
-    def _front(self, goal: str) -> dict[str, Any]:
+    def _front(self, goal: Goal) -> dict[str, Any]:
         path = self.paths[goal]
         names = tuple(path.base.values)
         points = [
@@ -186,7 +179,7 @@ class Audit(Displayed):
                 "measured_at": None if stop.measured is None else stop.measured.trade_off,
                 "certified_at": None if stop.certified is None else stop.certified.trade_off,
                 "measured_on": path.part,
-                "sentence": None if stop.certificate is None else stop.certificate.sentence(),
+                "sentence": stop.certificate.sentence(),
             }
             for stop in self.stops[goal]
         ]
@@ -195,16 +188,10 @@ class Audit(Displayed):
 
 def cost_of_diversity(
     scenario: Scenario,
-    goals: Sequence[Words] | None = None,
-    budgets: Sequence[Share] | Mapping[Share, float] = BUDGETS,
+    questions: Sequence[BudgetQuestion],
     *,
-    guards: Mapping[str, Share] | None = None,
-    confidence: Share = 0.95,
-    method: Literal["betting", "t"] = "betting",
     show: Share = 0.01,
     executor: Executor | None = None,
-    certify_on: Part | None = None,
-    through: Compile | None = None,
     on_step: ProgressCallback | None = None,
 ) -> Audit:
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
@@ -215,79 +202,76 @@ def cost_of_diversity(
 
     Args:
         scenario: What is served.
-        goals: What to raise; by default three goals, or two if the items have no categories.
-        budgets: Shares of NDCG@10 that may be lost. All goals and budgets share the confidence; a mapping of budgets
-            to weights says how the allowed error is split over them.
-        guards: Further metrics, and the share of each that may be lost at any budget.
-        confidence: Of all certificates together.
-        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
+        questions: Goals and budgets, as :meth:`BudgetQuestion.each` returns them. They share the confidence by their
+            weights.
         show: The budget whose point (of the first goal) is broken down by segments.
         executor: Where the points of a path are made, such as ``recprism.parallel.RayExecutor()``; this process by
             default.
-        certify_on: The part whose labels certify; validation by default, if the split has such labels.
-        through: Compiles the rule of each point; the audit is then about the compiled lists.
         on_step: Receives the number of points that are done on all paths, and how many there are at most.
 
     Raises:
-        InputError: If a goal is unknown or needs categories that the items do not have, or a share is out of range.
+        InputError: If a goal needs categories that the items do not have, a share is out of range, or the questions
+            differ in more than goals, budgets of NDCG@10 and weights.
     """
-    wanted = list(dict.fromkeys(map(Goal.parse, goals or default_goals(scenario))))
+    questions, show = _together(questions), share(show, "show", ends=False)
+    first, through = questions[0], questions[0].through
+    steps = {it.goal: it.steps for it in questions}
+    wanted = list(steps)
     for goal in wanted:
         require_possible(goal, scenario.subtopics)
         require_labels(goal, scenario)
-    weights = _weights(budgets)
-    allowed = sorted(weights)
-    named = {require_certifiable(metric_name(name)): it for name, it in (guards or {}).items()}
-    guards = shares(named, "guard", ends=False)
-    if COST in guards:
-        raise InputError(f"{COST} has the budgets already; leave it out of the guards")
     if through is not None and executor is not None:
         raise InputError("compiled lists are made in this process, so an executor has no effect; omit it")
-    if not allowed:
-        raise InputError("an audit needs at least one budget; name some, such as 0.01 and 0.05")
-    confidence, show = share(confidence, "confidence", *CONFIDENCE), share(show, "show", ends=False)
     has_labels = len(scenario.split.part(scenario.part)) > 0
-    labelled = (COST, *GUARDS, *guards) if has_labels else ()
+    labelled = (COST, *GUARDS, *first.budgets) if has_labels else ()
     with executor or LocalExecutor() as workers:
         answers: list[Answer] = []
-        asked: list[tuple[Goal, Mapping[str, float], float]] = []
         if has_labels:
-            asked = [(goal, {COST: budget, **guards}, weights[budget]) for goal in wanted for budget in allowed]
-            judge = scenario.on(certify_on or deciding_part(scenario.split, scenario.part))
-            answers = _answers(judge, asked, confidence, method, workers, through, on_step)
-        points = {goal: some_steps(goal, [it.last for of, _, it in answers if of == goal]) for goal in wanted}
+            answers = _answers(scenario.on(first.part_in(scenario)), questions, workers, on_step)
+        points = {goal: some_steps(steps[goal], [it.last for of, it in answers if of.goal == goal]) for goal in wanted}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in wanted}
         paths = {
             goal: walk(scenario, goal, metrics[goal], points[goal], workers, step, through=through) for goal in wanted
         }
-    for goal, _, answer in answers:
-        paths[goal] = _with_limits(scenario, paths[goal], answer)
-    stops = {goal: tuple(_stop(paths[goal], of, it) for name, of, it in answers if name == goal) for goal in wanted}
+    for question, answer in answers:
+        paths[question.goal] = _with_limits(scenario, paths[question.goal], question, answer)
+    stops = {goal: tuple(_stop(paths[goal], of, it) for of, it in answers if of.goal == goal) for goal in wanted}
     shown, shown_for = _shown(stops[wanted[0]], show, scenario.part) if has_labels else (None, "")
     base = paths[wanted[0]].base
     return Audit(
         _now(scenario),
-        {str(goal): path for goal, path in paths.items()},
-        {str(goal): it for goal, it in stops.items()},
+        paths,
+        stops,
         shown,
         shown_for,
         None if shown is None else _payers(scenario, base, shown),
         None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(scenario.split.train)),
         has_labels,
-        confidence,
-        tuple(weight for _, _, weight in asked),
+        first.confidence,
     )
 
 
-def some_steps(goal: Goal, reached: Sequence[int | None]) -> tuple[float, ...]:
+def _together(questions: Sequence[BudgetQuestion]) -> list[BudgetQuestion]:
+    """Return the questions of an audit, the smallest budget of each goal first."""
+    goals, first = list(dict.fromkeys(it.goal for it in questions)), questions[0]
+    for it in questions:
+        own = {**it.budgets, COST: first.budgets.get(COST, 0.0)}
+        if COST not in it.budgets or replace(it, goal=first.goal, budgets=own, weight=first.weight) != first:
+            raise InputError(
+                f"the questions of an audit differ in goals, budgets of {COST} and weights alone; make them with "
+                "BudgetQuestion.each"
+            )
+    return sorted(questions, key=lambda it: (goals.index(it.goal), it.budgets[COST]))
+
+
+def some_steps(steps: Sequence[float], reached: Sequence[int | None]) -> tuple[float, ...]:
     """Return every fourth trade-off of a path, and those that budgets reach; all of them if a budget reaches none.
 
     Args:
-        goal: The goal of the path.
+        steps: The trade-offs of the path.
         reached: The number of the last certified step of each budget; None if nothing is certified.
     """
-    steps = goal.steps
     every = not reached or None in reached
     return tuple(it for at, it in enumerate(steps) if every or at % 4 == 3 or at in reached)
 
@@ -309,39 +293,25 @@ def default_goals(scenario: Scenario) -> tuple[str, ...]:
     return tuple(goal for goal in goals if has_vectors or Goal.parse(goal).needing("vectors") is None)
 
 
-def _weights(budgets: Sequence[Share] | Mapping[Share, float]) -> dict[float, float]:
-    """Return budget -> weight; equal weights by default."""
-    given = budgets if isinstance(budgets, Mapping) else dict.fromkeys(budgets, 1.0)
-    if any(not weight > 0 for weight in given.values()):
-        raise InputError("a budget has a weight that is not above 0; leave out budgets that are not asked for")
-    return {share(budget, "budget", ends=False): weight for budget, weight in given.items()}
-
-
-Answer = tuple[Goal, Mapping[str, float], Certificate]
-"""A goal, the budgets of one question about it, and the answer."""
+Answer = tuple[BudgetQuestion, Certificate]
+"""A question, and its answer."""
 
 
 def _answers(
-    judge: Scenario,
-    asked: Sequence[tuple[Goal, Mapping[str, float], float]],
-    confidence: float,
-    method: Literal["betting", "t"],
-    executor: Executor,
-    through: Compile | None,
-    on_step: ProgressCallback | None,
+    judge: Scenario, questions: Sequence[BudgetQuestion], executor: Executor, on_step: ProgressCallback | None
 ) -> list[Answer]:
-    """Answer goals, budgets and their weights on the certifying part; no path is walked further than a test needs."""
-    goals, error = list(dict.fromkeys(goal for goal, _, _ in asked)), 1 - confidence
-    step = count_steps(on_step, "certifying, at most", sum(len(goal.steps) for goal in goals))
-    levels = [error * weight / sum(it for _, _, it in asked) for _, _, weight in asked]
+    """Answer questions on the certifying part; no path is walked further than a test needs."""
+    steps, first = {it.goal: it.steps for it in questions}, questions[0]
+    step = count_steps(on_step, "certifying, at most", sum(map(len, steps.values())))
+    error, total = 1 - first.confidence, sum(it.weight for it in questions)
     paths = {}
-    for goal in goals:
-        own = [(of, level) for (name, of, _), level in zip(asked, levels, strict=True) if name == goal]
-        paths[goal] = _until_refused(judge, goal, own, error, method, executor, through, step)
+    for goal in steps:
+        own = [(it, error * it.weight / total) for it in questions if it.goal == goal]
+        paths[goal] = _until_refused(judge, own, error, executor, step)
     with phase("certifying", __name__):
-        questions = [paths[goal].question(of, weight) for goal, of, weight in asked]
-        found = certify_together(questions, confidence=confidence, method=method, part=judge.part)
-    return _rising([(goal, of, it) for (goal, of, _), it in zip(asked, found, strict=True)])
+        tests = [paths[it.goal].question(it.budgets, it.weight) for it in questions]
+        found = certify_together(tests, confidence=first.confidence, method=first.method, part=judge.part)
+    return _rising(list(zip(questions, found, strict=True)))
 
 
 def _rising(answers: Sequence[Answer]) -> list[Answer]:
@@ -350,49 +320,47 @@ def _rising(answers: Sequence[Answer]) -> list[Answer]:
     Weights can give a smaller budget more of the allowed error, and so a further step.
     """
     found: list[Answer] = []
-    for goal, of, certificate in answers:
-        further = certificate.within(found[-1][2]) if found and found[-1][0] == goal else certificate
-        found.append((goal, of, further))
+    for question, certificate in answers:
+        same = found and found[-1][0].goal == question.goal
+        found.append((question, certificate.within(found[-1][1]) if same else certificate))
     return found
 
 
 def _until_refused(
     judge: Scenario,
-    goal: Goal,
-    asked: Sequence[tuple[Mapping[str, float], float]],
+    asked: Sequence[tuple[BudgetQuestion, float]],
     most: float,
-    method: Literal["betting", "t"],
     executor: Executor,
-    through: Compile | None,
     on_point: Callable[[], None],
 ) -> Path:
     """Walk a path until no budget can certify a further point, at whatever level other questions pass on.
 
     Args:
         judge: What is served, on the certifying part.
-        goal: The goal of the path.
-        asked: Budgets of each question, and the level that it begins with.
+        asked: Questions about one goal, and the level that each begins with.
         most: The largest level that a question can have.
-        method: The test of a point.
         executor: Where the points are made.
-        through: Compiles the rule of each point.
         on_point: Called after each point.
     """
-    waiting = list(asked)
+    first, waiting = asked[0][0], list(asked)
 
     def ends(path: Path) -> bool:
-        waiting[:] = [it for it in waiting if not is_refused(path.question(it[0]), it[1], most, method=method)]
+        waiting[:] = [
+            (it, level)
+            for it, level in waiting
+            if not is_refused(path.question(it.budgets), level, most, method=first.method)
+        ]
         return not waiting
 
-    metrics = tuple(asked[0][0])
-    return walk(judge, goal, metrics, executor=executor, on_point=on_point, ends=ends, through=through)
+    metrics = tuple(first.budgets)
+    return walk(judge, first.goal, metrics, first.steps, executor, on_point, ends, first.through)
 
 
-def _with_limits(scenario: Scenario, path: Path, answer: Certificate) -> Path:
+def _with_limits(scenario: Scenario, path: Path, question: BudgetQuestion, answer: Certificate) -> Path:
     """Return the path with the certified step as it is served: lists beyond its limit are base lists."""
     if answer.last is None:
         return path
-    at = [it.trade_off for it in path.points].index(path.goal.steps[answer.last])
+    at = [it.trade_off for it in path.points].index(question.steps[answer.last])
     own = path.points[at]
     lists = scenario.within_limits(answer.limits, own.lists)
     if np.array_equal(lists, own.lists):
@@ -401,14 +369,16 @@ def _with_limits(scenario: Scenario, path: Path, answer: Certificate) -> Path:
     return replace(path, points=(*path.points[:at], served, *path.points[at + 1 :]))
 
 
-def _stop(path: Path, budgets: Mapping[str, float], certificate: Certificate) -> BudgetStop:
+def _stop(path: Path, question: BudgetQuestion, certificate: Certificate) -> BudgetStop:
     """Find how far a budget reaches."""
     kept = [
-        point for point in path.points if all(-(path.change(point, name) or 0.0) <= it for name, it in budgets.items())
+        point
+        for point in path.points
+        if all(-(path.change(point, name) or 0.0) <= it for name, it in question.budgets.items())
     ]
-    reached = None if certificate.last is None else path.goal.steps[certificate.last]
+    reached = None if certificate.last is None else question.steps[certificate.last]
     certified = next((point for point in path.points if point.trade_off == reached), None)
-    return BudgetStop(budgets[COST], kept[-1] if kept else None, certified, certificate)
+    return BudgetStop(question, kept[-1] if kept else None, certified, certificate)
 
 
 def _shown(stops: Sequence[BudgetStop], budget: float, part: str) -> tuple[PathPoint | None, str]:
@@ -429,7 +399,6 @@ def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTab
 def _in_words(path: Path, metric: str, stop: BudgetStop) -> str:
     """Say what a budget gains; a refused one has no gain, because a measured one could be larger."""
     within = f"Within a {100 * stop.budget:g} % budget of NDCG@10"
-    assert stop.certificate is not None  # there are labels
     if stop.certified is None:
         return f"{within}: refused, no step is certified. {stop.certificate.refusal()}"
     names = (name for name in with_gini((metric,)) if name in path.base.values)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -38,8 +38,13 @@ and much on sparse data (docs/frontier.md). It is fixed, so that no label is spe
 Values = dict[str, NDArray[np.float64]]
 
 
-Compile = Callable[[Scenario, Rule], Ranker]
-"""Compiles the lists that a rule makes in a context into something else that ranks."""
+class Compile(Protocol):
+    """Compiles the lists that a rule makes in a context into something else that ranks."""
+
+    def __call__(self, scenario: Scenario, rule: Rule, /) -> Ranker: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return how it compiles, in plain values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +160,8 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
 
 def lists_at(scenario: Scenario, goal: Words, trade_off: float) -> Lists:
     """Return ``(n_users, k)`` optimal lists at a trade-off; the scenario remembers them."""
-    known = scenario.known_lists(str(Goal.parse(goal)))
+    goal = Goal.parse(goal)
+    known = scenario.known_lists(goal)
     if trade_off not in known:
         known[trade_off] = scenario.rank(rule_at(scenario, goal, trade_off))[0]
     return known[trade_off]
@@ -251,10 +257,10 @@ def walk(
             break
     if through is not None:
         return Path(goal, base, tuple(points), **about)
-    known = scenario.known_lists(str(goal))
+    known = scenario.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
-    scenario.keep_lists(str(goal))
+    scenario.keep_lists(goal)
     return Path(goal, base, tuple(points), **about)
 
 

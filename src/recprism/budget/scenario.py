@@ -32,6 +32,7 @@ from recprism.rerank._limits import beyond_limits
 from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.goal import Goal
 from recprism.rerank.optimal import Optimal
 from recprism.rerank.rule import Rule
 
@@ -175,17 +176,17 @@ class Scenario(Displayed):
         found: T = self._computed[key]
         return found
 
-    def known_lists(self, goal: str) -> dict[float, Lists]:
+    def known_lists(self, goal: Goal) -> dict[float, Lists]:
         """Return the lists of a path that are computed or stored already, by trade-off; new ones may be added."""
         kind = self._kind()
-        return self.once((goal, kind), lambda: {} if self.store is None else dict(self.store.read(goal, kind)))
+        return self.once((goal, kind), lambda: {} if self.store is None else dict(self.store.read(str(goal), kind)))
 
-    def keep_lists(self, goal: str) -> None:
+    def keep_lists(self, goal: Goal) -> None:
         """Hand the known lists of a path to the store."""
         if self.store is not None:
-            self.store.write(goal, self._kind(), self.known_lists(goal))
+            self.store.write(str(goal), self._kind(), self.known_lists(goal))
 
-    def keep_path(self, goal: str) -> None:
+    def keep_path(self, goal: Goal) -> None:
         """Hand the known lists of a path to the store, those of every part."""
         others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
         for scenario in (self, *others):

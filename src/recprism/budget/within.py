@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 
@@ -12,24 +11,18 @@ from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
 from recprism.budget.path import (
-    Compile,
     Values,
-    deciding_part,
     possible_loss,
-    require_certifiable,
     rule_at,
     served_base,
     served_point,
     weighs_history,
 )
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import CONFIDENCE, Share, share, shares
-from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.metrics.registry import metric_name
 from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.goal import Goal, Words
 from recprism.rerank.rule import Rule
 
 
@@ -38,7 +31,7 @@ class CertifiedRule:
     """A rule and what was tested about it.
 
     Attributes:
-        goal: What is raised.
+        question: The goal and its budgets, with the part whose labels decided.
         rule: What makes the lists; None if nothing was certified.
         certificate: What the lists cost at most, as the mean over the users of the part that certifies.
         violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
@@ -46,7 +39,7 @@ class CertifiedRule:
             not part of the certified loss.
     """
 
-    goal: Goal
+    question: BudgetQuestion
     rule: Rule | None
     certificate: Certificate
     violations: Violations | None = None
@@ -56,14 +49,8 @@ class CertifiedRule:
 @phase("walking the path and certifying", __name__)
 def within_budget(
     scenario: Scenario,
-    goal: Words,
-    budgets: Mapping[str, Share],
+    question: BudgetQuestion,
     *,
-    confidence: Share = 0.95,
-    method: Literal["betting", "t"] = "betting",
-    trade_offs: Sequence[float] | None = None,
-    certify_on: Part | None = None,
-    through: Compile | None = None,
     certificate: Certificate | None = None,
     on_step: ProgressCallback | None = None,
 ) -> CertifiedRule:
@@ -74,31 +61,19 @@ def within_budget(
 
     Args:
         scenario: What is served, and the constraints that all lists keep.
-        goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
-        budgets: Metric with cut -> the share of it that may be lost.
-        confidence: Of the certificate.
-        method: The test of a point; see :func:`recprism.budget.certifying.certify`.
-        trade_offs: The points of the path; those of the goal by default.
-        certify_on: The part whose labels certify. By default validation, if the split has such labels; the test part
-            then stays unread.
-        through: Compiles the rule of each point in the context that judges; its lists are tested instead of the rule's.
-            They have no limit.
+        question: The goal and its budgets.
         certificate: What an audit answered to the same question. Nothing is tested then.
         on_step: Receives the number of points that are done, and how many there are at most.
 
     Returns:
         The rule and its certificate. There is no rule if not even the first point is certified.
     """
-    goal = Goal.parse(goal)
-    named = {require_certifiable(metric_name(name, scenario.k)): it for name, it in budgets.items()}
-    budgets = shares(named, "budget", ends=False)
-    confidence = share(confidence, "confidence", *CONFIDENCE)
-    part = certify_on or deciding_part(scenario.split, scenario.part)
+    goal, budgets, through, part = question.goal, question.budgets, question.through, question.part_in(scenario)
     scenario.split.require_labels(part, "a certified budget")
     if scenario.history_window is not None and not weighs_history(scenario, goal):
         raise InputError(f"lists for {goal} do not look at the user's history here, so a history window has no effect")
     judge, names = scenario.on(part), tuple(budgets)
-    base, steps = served_base(judge, names), goal.steps if trade_offs is None else tuple(trade_offs)
+    base, steps = served_base(judge, names), question.steps
     step = count_steps(on_step, "walking the path", len(steps) + 1)
 
     def points() -> Iterator[tuple[Values, Values | None]]:
@@ -113,8 +88,8 @@ def within_budget(
             points(),
             budgets,
             clusters=judge.clusters,
-            confidence=confidence,
-            method=method,
+            confidence=question.confidence,
+            method=question.method,
             part=part,
         )
     rule = violations = None
@@ -122,7 +97,7 @@ def within_budget(
         rule = replace(rule_at(scenario, goal, steps[certificate.last]), limits=certificate.limits)
         violations = scenario.violations(scenario.rank(rule)[0])
     step()
-    return CertifiedRule(goal, rule, certificate, violations, _costs(judge, base.values))
+    return CertifiedRule(replace(question, part=part), rule, certificate, violations, _costs(judge, base.values))
 
 
 def _costs(judge: Scenario, base: Values) -> dict[str, float]:

@@ -46,9 +46,9 @@ def goal_option(show_default: bool | str = True) -> typer.models.OptionInfo:
     found: typer.models.OptionInfo = typer.Option(
         "--goal",
         metavar="GOAL",
-        help="The metric to raise, or several, as in sc+ilad or sc=2,ilad=1: subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, "
-        "ilad_subtopics, ilad or catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini or "
-        "exposure_entropy.",
+        help="The metric to raise, or several, as in sc+ilad, or with weights, as in sc=2,ilad=1. There are "
+        "subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad and "
+        "catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini and exposure_entropy.",
         show_default=show_default,
     )
     return found

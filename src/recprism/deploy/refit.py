@@ -5,20 +5,21 @@ No label is used before the certificate: which old items stay is decided from th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.path import deciding_part, lists_at
+from recprism.budget.path import lists_at
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.incidence import Incidence
 from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import Share, share, shares
+from recprism.data.shares import Share, share
 from recprism.data.split import Part
 from recprism.deploy.stability import Stability, churn
 from recprism.errors import InputError
@@ -179,14 +180,10 @@ class _StickyOnNewLabels(StickyScenario):
 def refit(
     scenario: Scenario,
     previous: PreviousDeployment,
-    goal: str,
-    budgets: Mapping[str, Share],
+    question: BudgetQuestion,
     *,
     trade_off: float,
-    confidence: float = 0.95,
-    method: Literal["betting", "t"] = "betting",
     max_churn: Share | None = None,
-    certify_on: Part | None = None,
     whole_path: bool = False,
     on_step: ProgressCallback | None = None,
 ) -> Refit:
@@ -198,16 +195,11 @@ def refit(
     Args:
         scenario: The retrained model, and the constraints that its lists keep.
         previous: The state before the retraining.
-        goal: The goal of the path.
-        budgets: Metric -> share of its value that may be lost.
+        question: The goal and its budgets. Labels that the old model had seen cannot evaluate lists with its items. If
+            these are most of the validation part and no part is given, the scenario's own part decides.
         trade_off: The trade-off of the old rule.
-        confidence: Confidence of the certificate.
-        method: The test behind it, as in :func:`recprism.budget.certifying.certify`.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
-        certify_on: The part whose labels decide, as in ``within_budget``. Labels that the old model had seen cannot
-            evaluate lists with its items. If these are most of the validation part and no part is given, the scenario's
-            own part decides.
         whole_path: Test every step from the first one up to the old trade-off. The sequence then does not depend on
             labels, and to end it earlier adds no error.
         on_step: Receives progress.
@@ -215,17 +207,16 @@ def refit(
     Raises:
         InputError: If ``max_churn`` cannot be kept, or if the old model had seen all labels.
     """
-    budgets = shares(budgets, "budget", ends=False)
     most = None if max_churn is None else share(max_churn, "max_churn")
     aligned = align(scenario.factors, previous.base)
     now = scenario.replaced(model=aligned.factors, store=None)
-    held, steps = previous.lists(now), _last_steps(goal, trade_off, whole_path)
+    held, steps = previous.lists(now), _last_steps(question.goal, trade_off, whole_path)
     free, stickiness = None, 0.0
     if most is not None:
-        free, stickiness = _enough(_ChurnTrial(now, held, goal, steps), most, on_step)
-    judging, judged, by = now, 1.0, certify_on or deciding_part(now.split, now.part)
+        free, stickiness = _enough(_ChurnTrial(now, held, question.goal, steps), most, on_step)
+    judging, judged, by = now, 1.0, question.part_in(now)
     if stickiness:
-        if certify_on is None and _new_share(now, previous, by) < MOSTLY:
+        if question.part is None and _new_share(now, previous, by) < MOSTLY:
             by = now.part
         judging, judged = _StickyOnNewLabels(now, previous, stickiness), _new_share(now, previous, by)
         if not judged:
@@ -233,16 +224,7 @@ def refit(
                 f"the old model had seen every {by} interaction, so none can judge lists that keep some of its items; "
                 "drop --max-churn, or certify on the other part"
             )
-    kept = within_budget(
-        judging,
-        goal,
-        budgets,
-        confidence=confidence,
-        method=method,
-        trade_offs=steps,
-        certify_on=by,
-        on_step=on_step,
-    )
+    kept = within_budget(judging, replace(question, part=by, trade_offs=steps), on_step=on_step)
     served = StickyScenario(now, held.clip(-1), stickiness) if stickiness else now
     lists = served.rank(now.base if kept.rule is None else kept.rule)[0]
     return Refit(aligned, kept, served, _churn(previous, now, lists, free), stickiness, judged)
@@ -253,9 +235,9 @@ def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float
     return len(previous.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
 
-def _last_steps(goal: str, trade_off: float, whole_path: bool) -> tuple[float, ...]:
+def _last_steps(goal: Goal, trade_off: float, whole_path: bool) -> tuple[float, ...]:
     """Return the steps of the path up to a trade-off, or two steps before it and the trade-off."""
-    steps = (*(step for step in Goal.parse(goal).steps if step < trade_off), trade_off)
+    steps = (*(step for step in goal.steps if step < trade_off), trade_off)
     return steps if whole_path else steps[-5::2]
 
 
@@ -265,7 +247,7 @@ class _ChurnTrial:
 
     now: Scenario
     held: Lists
-    goal: str
+    goal: Goal
     steps: Sequence[float]
 
     def wanted(self, stickiness: float) -> float:

@@ -25,7 +25,7 @@ from recprism.models.factors import COSINE
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
-from recprism.runs.jobs.questions import note_question, question_of
+from recprism.runs.jobs.questions import note_question
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 
@@ -80,18 +80,14 @@ def refit_run(
     found = refit(
         now,
         previous,
-        asked.goal,
-        asked.budgets,
+        asked.question,
         trade_off=certified["trade_off"],
-        confidence=asked.confidence,
-        method=asked.method,
         max_churn=max_churn,
-        certify_on=asked.certify_on,
         whole_path=again,
         on_step=on_step,
     )
-    question = question_of(now, asked.goal, asked.budgets, like=old.fingerprint(), stickiness=found.stickiness)
-    others = note_question(run, found.kept.certificate.part, asked.confidence, asked.method, question)
+    like = {"like": old.fingerprint(), "stickiness": found.stickiness}
+    others = note_question(run, now, found.kept.question, **like)
     said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
     new = int((find_ids(now.split.user_ids, before.split.user_ids) < 0).sum())
     if now.clusters is not None and new:

@@ -1,5 +1,6 @@
 from recprism.forms.compiled import Agreement as Agreement
 from recprism.forms.compiled import Compiled as Compiled
+from recprism.forms.compiled import FormOptions as FormOptions
 from recprism.forms.compiled import compile_dials as compile_dials
 from recprism.forms.compiled import compile_rule as compile_rule
 from recprism.forms.rule_export import collect_rule as collect_rule

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.scenario import Lists, Scenario
+from recprism.data._bound import contents_of
 from recprism.data.concepts import Concepts
 from recprism.dials import Dials, lists_to_dials, lists_to_vectors
 from recprism.dials.lifts import lifted
@@ -82,47 +83,60 @@ def require_form(form: str) -> None:
         raise InputError(f"a rule is compiled into {', '.join(NEW_USERS)}, not into {form!r}")
 
 
-def form_options(
-    form: str, *, ordered: bool = False, rest: bool = False, concepts: Concepts | None = None
-) -> dict[str, Any]:
-    """Return the options of :func:`compile_rule` by name, all of them: questions about a form compare them."""
-    return {"form": form, "ordered": ordered, "rest": rest, "concepts": concepts}
+@dataclass(frozen=True)
+class FormOptions:
+    """How a rule is compiled.
 
-
-def compile_rule(
-    scenario: Scenario,
-    rule: Rule,
-    form: CompiledForm,
-    *,
-    ordered: bool = False,
-    rest: bool = False,
-    concepts: Concepts | None = None,
-) -> Compiled:
-    """Compile the lists of a rule in one context.
-
-    Args:
-        scenario: The context: history, candidates and constraints.
-        rule: What makes the lists.
+    Attributes:
         form: "dials" (a few named weights per user), "user-vectors" (an index of items stays as it is) or "boosts" (a
             number per item, for goals of exposure).
         ordered: Dials keep the order of the lists, too; it takes more weights, and holds fewer lists.
         rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
         concepts: The named columns of the items that dials have weights for; the categories by default.
 
+    Stability: provisional.
+    """
+
+    form: CompiledForm
+    ordered: bool = False
+    rest: bool = False
+    concepts: Concepts | None = None
+
+    def __post_init__(self) -> None:
+        require_form(self.form)
+        if self.form != "dials" and (self.ordered or self.rest or self.concepts is not None):
+            raise InputError(f"ordered, rest and concepts are for dials, and the form is {self.form}; omit them")
+
+    def __call__(self, scenario: Scenario, rule: Rule, /) -> Factors:
+        """Return the vectors that a rule is compiled into in one context."""
+        return compile_rule(scenario, rule, **vars(self)).factors
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: concepts by a hash of their content, None for the categories."""
+        own = self.concepts
+        named = None if own is None else contents_of({"values": own.values, "names": np.array(own.names)})
+        return {**vars(self), "concepts": named}
+
+
+def compile_rule(scenario: Scenario, rule: Rule, form: CompiledForm, **options: Any) -> Compiled:
+    """Compile the lists of a rule in one context.
+
+    Args:
+        scenario: The context: history, candidates and constraints.
+        rule: What makes the lists.
+        form: As in :class:`FormOptions`.
+        **options: Further attributes of :class:`FormOptions`.
+
     Raises:
         InputError: If the form does not fit the rule or the model, or an option is for another form.
     """
-    require_form(form)
-    if form != "dials" and (ordered or rest or concepts is not None):
-        raise InputError(f"ordered, rest and concepts are for dials, and the form is {form}; omit them")
-    base = scenario.factors
-    dials = None
+    asked, base, dials = FormOptions(form, **options), scenario.factors, None
     if form == "boosts":
         if rule.lifts is None or not rule.for_exposure_alone:
             raise InputError("boosts are for goals of exposure alone, such as gini; choose another form or goal")
         factors = lifted(base, rule.lifts)
     elif form == "dials":
-        dials = compile_dials(scenario, rule, ordered=ordered, rest=rest, concepts=concepts)
+        dials = compile_dials(scenario, rule, ordered=asked.ordered, rest=asked.rest, concepts=asked.concepts)
         factors = dials.applied_to(with_lifts(base, rule))
     else:
         # A user's own vector can hold the order of a list, too.

@@ -36,12 +36,12 @@ def certificate_outcomes(
     rows = []
     base = test.judge(test.base_lists, (METRIC,))[METRIC]
     for metric in metrics:
-        goal = metric.partition("@")[0]
+        goal = Goal.parse(metric.partition("@")[0])
         path = _path_as_far_as_needed(validation, goal, max(budgets))
         for budget in budgets:
             certificate = path.certificate({METRIC: budget})
-            row: dict[str, Any] = {"goal": metric, "rule": goal, "budget": budget, "method": certificate.method}
-            row |= {"confidence": certificate.confidence, "stops": len(Goal.parse(goal).steps), "trade_off": None}
+            row: dict[str, Any] = {"goal": metric, "rule": str(goal), "budget": budget, "method": certificate.method}
+            row |= {"confidence": certificate.confidence, "stops": len(goal.steps), "trade_off": None}
             if certificate.last is not None:
                 check = certificate.points[certificate.last].checks[0]
                 trade_off = path.points[certificate.last].trade_off
@@ -53,11 +53,10 @@ def certificate_outcomes(
     return rows
 
 
-def _path_as_far_as_needed(validation: Scenario, goal: str, budget: float) -> Path:
+def _path_as_far_as_needed(validation: Scenario, goal: Goal, budget: float) -> Path:
     """Walk a path until a stop does not keep the largest budget: no later stop is tested, whatever the budget."""
-    steps = Goal.parse(goal).steps
-    for number in range(AT_ONCE, len(steps) + AT_ONCE, AT_ONCE):
-        path = walk(validation, goal, (METRIC,), steps[:number])
+    for number in range(AT_ONCE, len(goal.steps) + AT_ONCE, AT_ONCE):
+        path = walk(validation, goal, (METRIC,), goal.steps[:number])
         if path.certificate({METRIC: budget}).last != len(path.points) - 1:
             break
     return path

@@ -70,7 +70,7 @@ def methods(case: Case) -> dict[str, Method]:
     """Return the methods that are tuned by trials: rivals, greedy and ours for each goal, and promotion."""
     found = dict(RIVALS)
     for metric in OBJECTIVE.goals:
-        found |= {it.name: it for it in (greedy(metric), ours(metric))}
+        found |= {it.name: it for it in (greedy(_goal_of(metric)), ours(_goal_of(metric)))}
         if case.has_vectors and term_named(_goal_of(metric)).is_exposure:
             found[served_name(metric)] = lifts_in_vectors(metric, served_name(metric))
     return found | ({PROMOTION: promoted()} if case.world.model == CONTROLLED else {})

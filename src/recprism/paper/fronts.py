@@ -87,7 +87,7 @@ def winner(fronts: Sequence[Front], budget: float) -> Front | None:
 def frontier(
     validation: Scenario,
     test: Scenario,
-    goal: str,
+    goal: Goal,
     *,
     budgets: Sequence[float] = BUDGETS,
     rivals: Sequence[str] | None = None,
@@ -99,7 +99,7 @@ def frontier(
     Args:
         validation: The scenario on which methods are tuned.
         test: The scenario on which they are evaluated.
-        goal: A goal of the rule, or a goal of exposure.
+        goal: A goal of the rule, or a goal of exposure. Gains are those of its first metric.
         budgets: Shares of NDCG@10 that may be lost.
         rivals: Names of the rivals; None for all that work with these data.
         on_method: Receives the name of each method.
@@ -108,10 +108,10 @@ def frontier(
     Raises:
         InputError: If there are no labels, or if the goal or a rival needs subtopics and there are none.
     """
-    require_possible(Goal.parse(goal), test.subtopics)
+    require_possible(goal, test.subtopics)
     for judged in (validation, test):
         judged.split.require_labels(judged.part, "a front")
-    objective = TuningObjective(goals=(f"{goal}@{test.k}",))
+    objective = TuningObjective(goals=goal.metrics(test.k)[:1])
     base = test.judge(test.base_lists, with_gini(objective.names))
     fronts: list[Front] = []
     mine: dict[float, NDArray[np.float64]] = {}

@@ -23,7 +23,7 @@ from recprism.metrics._operations import discounts
 from recprism.models import Factors
 from recprism.paper.flow import exposure_flow
 from recprism.rerank import reranker
-from recprism.rerank.goal import term_named
+from recprism.rerank.goal import Goal, Words
 from recprism.rerank.optimal import goal_units
 from recprism.rerank.rivals.greedy import Greedy
 from recprism.rerank.rule import Rule
@@ -155,36 +155,37 @@ RIVALS: dict[str, Method] = {
 """Every rival with lists of its own; greedy on our objective has one method per goal."""
 
 
-def ours(metric: str) -> Method:
-    """Return our method for a metric: the lists of the rule; for a goal of exposure, those of the lifts."""
-    return _own(OURS, metric, _lifted, _ruled)
+def ours(goal: Words) -> Method:
+    """Return our method for a goal: the lists of the rule; for a goal of exposure, those of the lifts."""
+    return _own(OURS, Goal.parse(goal), _lifted, _ruled)
 
 
-def greedy(metric: str) -> Method:
+def greedy(goal: Words) -> Method:
     """Return greedy lists for the objective of ours: the same goals, units, prices, pools and history."""
-    return _own(GREEDY, metric, _served_in_turn, _greedy)
+    return _own(GREEDY, Goal.parse(goal), _served_in_turn, _greedy)
 
 
-def _own(label: str, metric: str, by_lifts: Callable[..., Lists], by_rule: Callable[..., Lists]) -> Method:
-    goal = metric.partition("@")[0]
-    name = f"{label}:{goal}"
-    term = term_named(goal)
-    if term.is_exposure:
-        return Method(name, by_lifts, _space(goal=(goal,), depth=DEPTHS), together=True)
-    return Method(name, by_rule, _space(goal=(goal,), **SHARED), term.ties_users)
+def _own(label: str, goal: Goal, by_lifts: Callable[..., Lists], by_rule: Callable[..., Lists]) -> Method:
+    name, words = f"{label}:{goal}", (str(goal),)
+    if goal.exposure is None:
+        return Method(name, by_rule, _space(goal=words, **SHARED), goal.ties_users)
+    if goal.searched:
+        raise InputError(f"a front of {goal.exposure.name} is of this goal alone; leave out {', '.join(goal.searched)}")
+    return Method(name, by_lifts, _space(goal=words, depth=DEPTHS), together=True)
 
 
 def rule_of(scenario: Scenario, trade_off: float, *, goal: str, depth: int, history_weight: float = 0.0) -> Rule:
     """Return the rule of a trial, as it would be served."""
     sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
-    if term_named(goal).is_exposure:
+    asked = Goal.parse(goal)
+    if asked.exposure is not None:
         lifts = lift_search(scenario, goal, depth).at(trade_off).lift
-        return Rule(goals={goal: 1.0}, trade_off=trade_off, k=scenario.k, candidates=depth, lifts=lifts)
+        return Rule(goals=asked.weights, trade_off=trade_off, k=scenario.k, candidates=depth, lifts=lifts)
     return Rule(
-        goals={goal: 1.0},
+        goals=asked.weights,
         trade_off=trade_off,
         history_weight=history_weight,
-        units=scenario.once(("units", goal), lambda: goal_units({goal: 1.0}, scenario.features, *sizes)),
+        units=scenario.once(("units", goal), lambda: goal_units(asked.weights, scenario.features, *sizes)),
         k=scenario.k,
         candidates=depth,
     )

@@ -10,6 +10,7 @@ from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, walk
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.data.progress import ProgressCallback, count_steps
@@ -91,7 +92,7 @@ class Measured:
         """The part whose labels certify; None if nothing was tested."""
         if self.kept is not None:
             return self.kept.part or "test"
-        return None if self.audit is None else self.audit.decided_on(str(self.goal))
+        return None if self.audit is None else self.audit.decided_on(self.goal)
 
     def basis(self, rule: ExplanationInShort | None, factors: Explained | None) -> Basis:
         """Return the figures of the headline."""
@@ -119,12 +120,12 @@ class Measured:
         if not self.labelled:
             return ()
         if self.audit is not None:
-            within = self.audit.certified_for(str(self.goal))
-            path = self.audit.paths[str(self.goal)]
+            within = self.audit.certified_for(self.goal)
+            path = self.audit.paths[self.goal]
             return tuple(_front_point(path, self.metric, at, within) for at in range(len(path.points)))
         assert self.result is not None
         own = self.result.trade_off
-        steps = [it for it in some_steps(self.goal, [len(self.goal.steps)]) if it != own]
+        steps = [it for it in some_steps(self.goal.steps, [len(self.goal.steps)]) if it != own]
         path = walk(
             self.scenario, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
         )
@@ -143,11 +144,11 @@ class Measured:
         return () if self.exposure is None else _exposure(self.exposure)
 
     def _reach(self, audit: Audit) -> FrontPoint | None:
-        path = audit.paths[str(self.goal)]
-        stop = next(iter(audit.stops[str(self.goal)]), None)
+        path = audit.paths[self.goal]
+        stop = next(iter(audit.stops[self.goal]), None)
         if stop is None or stop.certified is None:
             return None
-        return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(str(self.goal)))
+        return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(self.goal))
 
     @cached_property
     def served(self) -> Lists:
@@ -183,7 +184,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     metric, kept = goal.metrics(scenario.k)[0], joint_certificate(run)
     audit = None
     if kept is None:
-        audit = cost_of_diversity(scenario, (goal,), (asked,), show=asked, on_step=tell)
+        audit = cost_of_diversity(scenario, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)
         keep_audit(scenario, audit)
     if result is None:
         assert audit is not None
@@ -233,7 +234,7 @@ def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> Goal:
     """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
     asked = budget_of(run)
     if asked is not None:
-        return Goal.parse(asked.goal)
+        return asked.question.goal
     term = TERMS.get(objective.partition("@")[0])
     if term is not None and not term.is_exposure and (has_subtopics or "categories" not in term.needs):
         return Goal.parse(term.name)

@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from recprism.data._checks import AMOUNT
+from recprism.data._checks import POSITIVE
 from recprism.errors import InputError
 from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics.catalogue import OFTEN
@@ -33,6 +33,8 @@ class GoalData(NamedTuple):
         k: Length of the lists.
         n_users: Number of lists.
         n_items: Size of the catalogue.
+
+    Stability: experimental.
     """
 
     features: Features
@@ -182,7 +184,10 @@ TERMS: dict[str, GoalTerm] = {}
 
 
 def register_goal(term: GoalTerm) -> None:
-    """Make a goal known by its name."""
+    """Make a goal known by its name, which is that of a registered metric.
+
+    Stability: experimental.
+    """
     TERMS[term.name] = term
     if term.search is not None:
         SEARCHED[term.name] = term.search
@@ -200,6 +205,8 @@ def term_named(name: str) -> GoalTerm:
 
     Raises:
         InputError: There is none.
+
+    Stability: experimental.
     """
     plain = canonical(name)
     showings = number_in(plain)
@@ -231,8 +238,11 @@ class Goal:
         if not self.pairs:
             raise InputError("a goal needs a metric, such as subtopic_coverage")
         for name, weight in self.pairs:
-            AMOUNT.read(f"the weight of goal {name!r}", weight)
+            POSITIVE.read(f"the weight of goal {name!r}", weight)
         found = {term_named(name).name: float(weight) for name, weight in self.pairs}
+        twice = next((name for name, weight in self.pairs if found[term_named(name).name] != weight), None)
+        if twice is not None:
+            raise InputError(f"{term_named(twice).name} has two weights in the goal; write each metric once")
         object.__setattr__(self, "pairs", tuple(found.items()))
         _require_one_measure(self.terms)
 
@@ -252,15 +262,12 @@ class Goal:
             return cls(tuple(words.items()))
         if "=" not in words:
             return cls(tuple((name, 1.0) for name in words.split("+")))
-        pairs = tuple(_weighted(word) for word in words.split(","))
-        if len(dict(pairs)) < len(pairs):
-            raise InputError(f"a metric of the goal {words!r} has two weights; write each once")
-        return cls(pairs)
+        return cls(tuple(_weighted(word) for word in words.split(",")))
 
     def __str__(self) -> str:
         if all(weight == 1 for _, weight in self.pairs):
             return "+".join(self.weights)
-        return ",".join(f"{name}={weight:g}" for name, weight in self.pairs)
+        return ",".join(f"{name}={weight!r}".removesuffix(".0") for name, weight in self.pairs)
 
     @property
     def weights(self) -> dict[str, float]:

@@ -134,7 +134,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
         return _within(run, asked.within)
     found = run.load_result()
     rewarded = None if found.search is None else found.search.reward_on
-    facts = {"goal": found.goal, "reward from": rewarded}
+    facts = {"goal": found.towards, "reward from": rewarded}
     wanted = {"preset": asked.preset, **asked.settings}
     return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
@@ -15,6 +15,9 @@ from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
 from recprism.data.split import WITH_SHARES
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.budget.question import BudgetQuestion
 
 
 def _share(low: float = 0.0, high: float = 1.0, *, ends: bool = True) -> BeforeValidator:
@@ -120,6 +123,15 @@ class BudgetConfig(_Strict):
     clusters: str | None = None
     """Hash of the clusters of users that the certificate allows for; None if users are independent."""
     constraints: ConstraintsConfig = ConstraintsConfig()
+
+    @property
+    def question(self) -> BudgetQuestion:
+        """What is asked of the labels; constraints, history window and clusters belong to the scenario."""
+        from recprism.budget.question import BudgetQuestion
+
+        return BudgetQuestion.of(
+            self.goal, self.budgets, confidence=self.confidence, method=self.method, part=self.certify_on
+        )
 
 
 class DiversifyConfig(_Strict):

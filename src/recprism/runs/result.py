@@ -18,6 +18,7 @@ from recprism._version import __version__
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Compile, deciding_part
 from recprism.budget.promise import Promise
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule
@@ -35,7 +36,7 @@ from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
 from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
-from recprism.forms.compiled import compile_dials, compile_rule, form_options, with_lifts
+from recprism.forms.compiled import FormOptions, compile_dials, compile_rule, with_lifts
 from recprism.forms.rule_export import collect_rule, constraints_by_id
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.steering import Steered, steer
@@ -44,6 +45,7 @@ from recprism.metrics import Comparison, Evaluation, compare
 from recprism.metrics.registry import metric_of_goal, with_gini
 from recprism.models import Factors
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.goal import Goal
 from recprism.rerank.rule import Rule
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Result(Displayed):
 
     Attributes:
         scenario: The judged context: model, history, categories and constraints.
-        goal: What was raised, several metrics joined by +; "" for a model as it is.
+        goal: What was raised; None for a model as it is, and for a change of vectors that players found.
         rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
         certificate: What the lists cost at most; None if no budget was given.
         violations: Of the constraints, in the judged lists; None without constraints.
@@ -76,7 +78,7 @@ class Result(Displayed):
     """
 
     scenario: Scenario
-    goal: str = ""
+    goal: Goal | None = None
     rule: Rule | None = None
     certificate: Certificate | None = None
     violations: Violations | None = None
@@ -90,12 +92,12 @@ class Result(Displayed):
     def of_rule(cls, scenario: Scenario, found: CertifiedRule) -> Result:
         """Return what was found within a budget."""
         about = (found.rule, found.certificate, found.violations, found.constraint_costs)
-        return cls(scenario, str(found.goal), *about)
+        return cls(scenario, found.question.goal, *about)
 
     @classmethod
     def of_search(cls, scenario: Scenario, search: CMB) -> Result:
         """Return what a fitted search by players found."""
-        return cls(scenario, search.goal, search=search)
+        return cls(scenario, search=search)
 
     # -- what makes the lists -----------------------------------------------------------------------------------------
 
@@ -117,9 +119,16 @@ class Result(Displayed):
         return 0.0 if self.rule is None else self.rule.trade_off
 
     @property
+    def towards(self) -> str:
+        """What was raised, in words; "" for a model as it is."""
+        if self.goal is not None:
+            return str(self.goal)
+        return "" if self.search is None else self.search.goal
+
+    @property
     def objective(self) -> str:
         """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
-        return metric_of_goal(self.goal)
+        return metric_of_goal(self.towards) if self.goal is None else self.goal.metrics(10)[0]
 
     def context(self, *, live: bool = True) -> Scenario:
         """Return the live context, or the judged one."""
@@ -167,7 +176,7 @@ class Result(Displayed):
     @property
     def _metrics(self) -> tuple[str, ...]:
         case = self.scenario
-        names = self.rule.goals if self.rule is not None else filter(None, self.goal.split("+"))
+        names = filter(None, self.towards.split("+")) if self.goal is None else self.goal.weights
         goals = tuple(f"{name}@{case.k}" for name in names)
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
         known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
@@ -343,9 +352,9 @@ class Result(Displayed):
                 raise InputError("these vectors are not compiled from a rule, so no --budget can certify them; omit it")
             factors = self._own_vectors(form, alpha)
         else:
-            compiled = form_options(form, ordered=ordered, rest=rest, concepts=concepts)
-            rule, tested = self._tested_form(alpha, budgets, confidence, compiled)
-            made = compile_rule(self.context(), rule, **compiled)
+            through = FormOptions(form, ordered, rest, concepts)  # type: ignore[arg-type]
+            rule, tested = self._tested_form(alpha, budgets, confidence, through)
+            made = compile_rule(self.context(), rule, **vars(through))
             factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
         origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario), **tested)
         return export_vectors(
@@ -380,7 +389,7 @@ class Result(Displayed):
         return whole
 
     def _tested_form(
-        self, alpha: float, budgets: Mapping[str, Share] | None, confidence: Share, compiled: Mapping[str, Any]
+        self, alpha: float, budgets: Mapping[str, Share] | None, confidence: Share, through: FormOptions
     ) -> tuple[Rule, dict[str, Any]]:
         """Return the rule to compile, and what is certified or measured about the lists of the form.
 
@@ -390,21 +399,20 @@ class Result(Displayed):
 
         from recprism.runs.jobs.questions import ask
 
-        def through(case: Scenario, rule: Rule) -> Factors:
-            return compile_rule(case, rule, **compiled).factors
-
         if budgets is None:
             rule = self._rule_at(alpha)
             return rule, {"measured": self._measured(rule, through)}
         if alpha != 1 or isinstance(self.scenario, StickyScenario):
             why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
             raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
-        plain = {**compiled, "concepts": _named(compiled)}
-        found, _ = ask(self.scenario, self.goal, budgets, confidence=confidence, through=through, compiled=plain)
+        assert self.goal is not None  # there is a rule
+        case = self.scenario
+        question = BudgetQuestion.of(self.goal, budgets, k=case.k, confidence=confidence, through=through)
+        found, _ = ask(case, question)
         if found.rule is None:
-            raise InputError(f"lists by {compiled['form']} are not certified. {found.certificate.sentence()}")
-        words = json.dumps({**found.rule.to_dict(), **plain}, sort_keys=True)
-        procedure = f"{compiled['form']}, compiled for each context"
+            raise InputError(f"lists by {through.form} are not certified. {found.certificate.sentence()}")
+        words = json.dumps({**found.rule.to_dict(), **through.to_dict()}, sort_keys=True)
+        procedure = f"{through.form}, compiled for each context"
         return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
 
     def _measured(self, rule: Rule, through: Compile) -> dict[str, Any] | None:
@@ -513,7 +521,7 @@ class Result(Displayed):
         costs = {"constraint_costs": dict(self.constraint_costs)} if self.constraint_costs else {}
         before = {"asked_before": self.asked_before} if self.asked_before else {}
         return {
-            "goal": self.goal,
+            "goal": self.towards,
             "trade_off": self.trade_off,
             "rule": None if self.rule is None else self.rule.to_dict(),
             "violations": None if self.violations is None else self.violations.to_dict(),
@@ -523,19 +531,13 @@ class Result(Displayed):
         }
 
     def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"goal": self.goal, "trade_off": self.trade_off}
+        facts: dict[str, Any] = {"goal": self.towards, "trade_off": self.trade_off}
         changes = {row.name: row.relative for row in self.change.rows if row.relative is not None}
         shown = (self._metrics[0], f"ndcg@{self.scenario.k}")
         facts |= {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}
         if self.certificate is not None:
             facts["certified"] = self.is_changed
         return facts
-
-
-def _named(compiled: Mapping[str, Any]) -> str | None:
-    """Return a hash of the concepts that dials have weights for; None for the categories."""
-    concepts = compiled["concepts"]
-    return None if concepts is None else contents_of({"values": concepts.values, "names": np.array(concepts.names)})
 
 
 def rows_of(model: Any, users: Any) -> NDArray[np.int64]:

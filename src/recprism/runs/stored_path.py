@@ -19,12 +19,14 @@ from recprism.budget.path import (
     possible_loss,
     require_labels,
 )
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback, count_steps
+from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
 from recprism.rerank._limits import limit_of
 from recprism.rerank.goal import Goal, Words
-from recprism.runs.jobs.questions import note_question, question_of
+from recprism.runs.jobs.questions import note_question
 from recprism.runs.run import Run
 
 METRICS = with_gini(
@@ -39,7 +41,7 @@ class StoredPath:
     """A path with the figures of every point.
 
     Attributes:
-        goal: The metric to raise, or several joined by +.
+        goal: What to raise.
         trade_offs: ``(n,)`` 0 first.
         lists: ``(n, n_users, k)`` item numbers, -1 in places without an item.
         means: Metric -> ``(n,)`` means of these lists, on the test part.
@@ -50,20 +52,20 @@ class StoredPath:
         users: How many users of it are judged.
     """
 
-    goal: str
+    goal: Goal
     trade_offs: tuple[float, ...]
     lists: NDArray[np.int32] = field(repr=False)
     means: dict[str, tuple[float, ...]]
     losses: tuple[float, ...] | None
     certified_within: tuple[float, ...] | None
     confidence: float
-    part: str
+    part: Part
     users: int
 
     @property
     def metric(self) -> str:
         """What the (first) goal is measured by."""
-        return f"{self.goal.partition('+')[0]}@{self.lists.shape[2]}"
+        return self.goal.metrics(self.lists.shape[2])[0]
 
     def change(self, metric: str, point: int) -> float | None:
         """Return the relative change against the base lists; None if these have 0."""
@@ -85,7 +87,7 @@ class StoredPath:
         return max(at for at, loss in enumerate(self.losses) if loss <= budget)
 
 
-def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) -> StoredPath:
+def stored_path(run: Run, goal: Words, on_step: ProgressCallback | None = None) -> StoredPath:
     """Return the path of a run, under the constraints of its result.
 
     Its lists are read if they are stored for the same vectors and constraints, else made and stored. The labels answer
@@ -94,8 +96,8 @@ def stored_path(run: Run, goal: str, on_step: ProgressCallback | None = None) ->
     scenario = run.scenario()
     found = make_path(scenario, goal, on_step=on_step)
     if found.losses is not None:
-        question = question_of(scenario, goal, {}, any_budget_of=COST)
-        note_question(run, found.part, found.confidence, "betting", question)
+        question = BudgetQuestion(found.goal, {}, found.confidence, part=found.part)
+        note_question(run, scenario, question, any_budget_of=COST)
     return found
 
 
@@ -106,7 +108,7 @@ def make_path(
 
     Args:
         scenario: What is served; every point is judged on its part.
-        goal: The metric to raise.
+        goal: What to raise, as in :meth:`recprism.rerank.Goal.parse`.
         confidence: Of the bounds of the losses, which the certifying part judges.
         on_step: Receives how many points are done, and how many there are.
     """
@@ -126,7 +128,7 @@ def make_path(
     means = {name: tuple(point.mean(name) for point in points) for name in names}
     lists = np.stack([point.lists for point in points]).astype(np.int32)
     trade_offs = tuple(point.trade_off for point in points)
-    return StoredPath(str(goal), trade_offs, lists, means, losses, within, confidence, part, users)
+    return StoredPath(goal, trade_offs, lists, means, losses, within, confidence, part, users)
 
 
 def _points(
@@ -144,7 +146,7 @@ def _points(
             lists = scenario.within_limits({COST: limits[trade_off]}, lists)
         points.append(point_of(scenario, lists, trade_off, metrics))
         on_point()
-    scenario.keep_lists(str(goal))
+    scenario.keep_lists(goal)
     return points
 
 

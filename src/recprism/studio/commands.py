@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -47,7 +48,7 @@ def made_by(run: Run, asked: BudgetConfig | None) -> str:
 
 
 def diversify(
-    run: Run, asked: BudgetConfig | None, goal: str, budget: float, *, named: bool = True, **options: Any
+    run: Run, asked: BudgetConfig | None, goal: Goal, budget: float, *, named: bool = True, **options: Any
 ) -> str:
     """Return the command that makes the stop of a path, within a budget, as a new result.
 
@@ -63,11 +64,11 @@ def diversify(
     """
     words: list[str] = []
     if asked is not None:
-        searched = Goal.parse(goal).searched  # lists of exposure alone look at no history
-        words = [*(_window(asked) if searched else []), *_constraints(asked.constraints)]
+        # Lists of exposure alone look at no history.
+        words = [*(_window(asked) if goal.searched else []), *_constraints(asked.constraints)]
         options = {"clusters": run.clusters_file, **options}
-    within = ("--goal", goal, "--budget", _percent(budget))
-    name = f"{goal}-{_percent(budget)}".replace("+", "-").replace(".", "_").rstrip("%")
+    within = ("--goal", str(goal), "--budget", _percent(budget))
+    name = re.sub("[+=,]", "-", f"{goal}-{_percent(budget)}").replace(".", "_").rstrip("%")
     return command_line(
         "diversify", run.path, *within, *words, **options, name=free_name(name, run.results) if named else None
     )

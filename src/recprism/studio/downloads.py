@@ -65,7 +65,7 @@ def report_file(run: Run) -> FileResponse:
 
 
 def _name(change: Change) -> str:
-    return f"{change.goal}-{'result' if change.point is None else change.point}"
+    return f"{change.towards}-{'result' if change.point is None else change.point}"
 
 
 def _vectors(view: View, change: Change) -> Factors:

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Literal
 
 from recprism.errors import RecprismError
+from recprism.rerank.goal import Goal
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.run import Run
@@ -78,7 +79,7 @@ class OpenedRun:
         self._stamp: Stamp = None
         self._lock = Lock()
         self._closing = False
-        self._wanted: dict[str, None] = {}  # goals in the order of the requests
+        self._wanted: dict[Goal, None] = {}  # goals in the order of the requests
 
     def look(self) -> None:
         """Open the run, or open it again if its files have changed; returns at once."""
@@ -107,7 +108,7 @@ class OpenedRun:
             raise NotReadyError(self.opening.message)
         return view
 
-    def want_path(self, goal: str) -> None:
+    def want_path(self, goal: Goal) -> None:
         """Compute the path towards a goal in the background, unless it exists.
 
         Raises:
@@ -139,7 +140,7 @@ class OpenedRun:
             n_users=view.factors.n_users,
             n_items=view.factors.n_items,
             n_subtopics=len(view.subtopics),
-            goals=list(view.paths),
+            goals=list(map(str, view.paths)),
             possible_goals=view.possible_goals,
             example_user=view.factors.user_ids[:1].tolist()[0],
             served=self._served,
@@ -149,7 +150,7 @@ class OpenedRun:
 
     # -- in the background --------------------------------------------------------------------------------------------
 
-    def _guarded(self, work: Callable[[], None], stamp: Stamp, goal: str = "") -> None:
+    def _guarded(self, work: Callable[[], None], stamp: Stamp, goal: Goal | None = None) -> None:
         """Work unless the files have changed since; errors are shown on the page, and the server continues."""
         problem = ""
         try:
@@ -162,7 +163,8 @@ class OpenedRun:
             problem = f"This run cannot be read ({type(error).__name__}: {error})."
         with self._lock:
             if stamp == self._stamp:
-                self._wanted.pop(goal, None)
+                if goal is not None:
+                    self._wanted.pop(goal, None)
                 self.opening = OpeningState("broken", problem) if self._view is None else self._ready(problem)
 
     def _ready(self, problem: str = "") -> OpeningState:
@@ -183,7 +185,7 @@ class OpenedRun:
         gc.collect()
         gc.freeze()  # scanning the objects of the run again would delay answers
 
-    def _add_path(self, view: View, goal: str, stamp: Stamp) -> None:
+    def _add_path(self, view: View, goal: Goal, stamp: Stamp) -> None:
         def report(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
@@ -198,7 +200,7 @@ class OpenedRun:
         change = effect(self.run, controls=False).change
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
-            goal=self.run.load_result().goal,
+            goal=self.run.load_result().towards,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             changes={row.name: row.relative for row in rows},
@@ -233,5 +235,5 @@ class OpenedRun:
         return schemas.Status(**asdict(run_status(self.run)))
 
 
-def _computing(goal: str) -> str:
+def _computing(goal: Goal) -> str:
     return f"computing the path towards {goal}"

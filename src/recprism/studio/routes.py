@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
+from recprism.rerank.goal import Goal
 from recprism.studio import commands, compare, downloads, items, live, people, schemas
 from recprism.studio.opened import OpenedRun
 from recprism.studio.safety import is_reader
@@ -43,7 +44,7 @@ async def _opened(run: str, studio: TheStudio) -> OpenedRun:
 Opened = Annotated[OpenedRun, Depends(_opened)]
 User = Annotated[str, Query(description="A user id.", max_length=200)]
 ItemId = Annotated[str, Query(description="An item id.", max_length=200)]
-Goal = Annotated[str, Path(description="A goal, or several joined by +.", max_length=200)]
+GoalWords = Annotated[str, Path(description="A goal, several joined by +, or sc=2,ilad=1.", max_length=200)]
 Budget = Annotated[float, Query(description="Share of NDCG@10 that may be lost: 0.01 is 1 %.", ge=0, le=1)]
 
 
@@ -77,7 +78,7 @@ async def _shown(
     ] = False,
 ) -> Shown:
     view = one.view()
-    change = view.change(goal, budget, certified, point)
+    change = view.change(None if goal is None else Goal.parse(goal), budget, certified, point)
     return Shown(view, change, budget if certified and point is None else None, not judged)
 
 
@@ -206,13 +207,13 @@ def _settings(words: list[str]) -> dict[str, float]:
 
 
 @routes.get("/{run}/paths/{goal}", tags=["paths"])
-async def path(one: Opened, goal: Goal) -> schemas.PathAnswer:
+async def path(one: Opened, goal: GoalWords) -> schemas.PathAnswer:
     """Return the path from the current lists to more diverse ones: gain and cost of each point."""
-    return one.view().path_answer(goal)
+    return one.view().path_answer(Goal.parse(goal))
 
 
 @routes.post("/{run}/paths/{goal}", tags=["paths"], status_code=202)
-async def want_path(one: Opened, goal: Goal) -> schemas.RunState:
+async def want_path(one: Opened, goal: GoalWords) -> schemas.RunState:
     """Compute the path towards a goal, or a mix of goals joined by +, in the background.
 
     The state of the run shows the progress. The path is kept in the run.
@@ -224,7 +225,7 @@ async def want_path(one: Opened, goal: Goal) -> schemas.RunState:
 @routes.get("/{run}/stop", tags=["paths"])
 async def stop(at: At) -> schemas.StopAnswer:
     """Return the stop that a budget reaches, and the command that makes a result there."""
-    return schemas.StopAnswer(goal=at.change.goal, point=at.change.point or 0, command=_command(at))
+    return schemas.StopAnswer(goal=at.change.towards, point=at.change.point or 0, command=_command(at))
 
 
 def _command(at: Shown) -> str:
@@ -232,7 +233,7 @@ def _command(at: Shown) -> str:
     if at.change.point is None:
         return commands.made_by(at.view.run, at.view.asked)
     low, high = commands.POSSIBLE
-    if not at.change.point or at.budget is None or not low <= at.budget <= high:
+    if not at.change.point or at.change.goal is None or at.budget is None or not low <= at.budget <= high:
         return ""
     return commands.diversify(at.view.run, at.view.asked, at.change.goal, at.budget)
 

@@ -41,7 +41,7 @@ class Change:
         label: What made it, in words.
         lists: ``(n_users, k)`` item numbers of the judged lists.
         find_rule: Finds what makes the lists; None if players found a change of vectors, or nothing changes.
-        goal: Where the path leads.
+        goal: Where the path leads; None for a change that players found.
         point: The stop of the path; None for the result.
         result: The run's result; None for a stop.
     """
@@ -49,9 +49,14 @@ class Change:
     label: str
     lists: NDArray[Any]
     find_rule: Callable[[], Rule] | None
-    goal: str
+    goal: Goal | None
     point: int | None = None
     result: Result | None = None
+
+    @property
+    def towards(self) -> str:
+        """Where the path leads, in words."""
+        return str(self.goal) if self.result is None else self.result.towards
 
     @cached_property
     def rule(self) -> Rule | None:
@@ -73,9 +78,9 @@ class View:
         self.factors, self.split, self.subtopics = self.scenario.factors, self.scenario.split, self.scenario.subtopics
         self.seen = self.scenario.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
-        self.paths: dict[str, StoredPath] = {}
-        self._described: dict[str, schemas.PathAnswer] = {}
-        self._payers: dict[tuple[str, int | None], schemas.PayersAnswer] = {}
+        self.paths: dict[Goal, StoredPath] = {}
+        self._described: dict[Goal, schemas.PathAnswer] = {}
+        self._payers: dict[tuple[Goal | None, int | None], schemas.PayersAnswer] = {}
         self.ids: list[int | str] = self.factors.user_ids.tolist()
 
     # -- goals, users and items ---------------------------------------------------------------------------------------
@@ -91,20 +96,20 @@ class View:
         has = {"vectors": True, "labels": self.labelled, "categories": len(self.subtopics) > 0}
         return [name for name, term in TERMS.items() if not term.is_exposure and all(has[it] for it in term.needs)]
 
-    def goal_named(self, words: str) -> str:
-        """Return a goal, or a mix of goals joined by +, as its path is called: with aliases written out, in one order.
+    def goal_named(self, words: str) -> Goal:
+        """Return a goal, or a mix of goals, in the order in which its path is known.
 
         Raises:
             InputError: If these data have no path towards it.
         """
         names = Goal.parse(words).weights
-        of_paths = (name for goal in self.paths for name in Goal.parse(goal).weights)
+        of_paths = (name for goal in self.paths for name in goal.weights)
         possible = dict.fromkeys((*self.possible_goals, *of_paths))
         unknown = [name for name in names if name not in possible]
         if unknown:
             raise InputError(f"there is no path towards {unknown[0]!r}; goals are {', '.join(possible)}")
         in_order = {name: names[name] for name in (*TERMS, *names) if name in names}
-        return next((goal for goal in self.paths if Goal.parse(goal).weights == names), str(Goal.parse(in_order)))
+        return next((goal for goal in self.paths if goal.weights == names), Goal.parse(in_order))
 
     @cached_property
     def asked(self) -> BudgetConfig | None:
@@ -112,13 +117,13 @@ class View:
         return budget_of(self.run)
 
     @property
-    def first_goal(self) -> str:
+    def first_goal(self) -> Goal:
         """The goal of the run, if there is a path towards it."""
         if self.asked is not None:
-            return str(Goal.parse(self.asked.goal))
+            return self.asked.question.goal
         own = self.result.objective.partition("@")[0] if self.result is not None else "subtopic_coverage"
         possible = self.possible_goals
-        return own if own in possible else possible[0]
+        return Goal.parse(own if own in possible else possible[0])
 
     def user_row(self, user: str) -> int:
         """Return the row number of a user id."""
@@ -168,7 +173,7 @@ class View:
         find_rule = None if rule is None else lambda: rule
         return Change("the result of this run", lists, find_rule, found.goal, None, found)
 
-    def change(self, goal: str | None, budget: float, certified: bool, point: int | None) -> Change:
+    def change(self, goal: Goal | None, budget: float, certified: bool, point: int | None) -> Change:
         """Return the requested change: without a goal the run's result, or where there is none, a stop of its path."""
         if goal is None and point is None and self.own_change is not None:
             return self.own_change
@@ -205,14 +210,14 @@ class View:
 
     # -- paths and segments -------------------------------------------------------------------------------------------
 
-    def path(self, goal: str) -> StoredPath:
+    def path(self, goal: Goal) -> StoredPath:
         """Return the path towards a goal."""
         if goal not in self.paths:
-            known = ", ".join(self.paths) or "none"
-            raise InputError(f"the path towards {goal!r} has not been computed; there is {known}")
+            known = ", ".join(map(str, self.paths)) or "none"
+            raise InputError(f"the path towards {str(goal)!r} has not been computed; there is {known}")
         return self.paths[goal]
 
-    def path_answer(self, goal: str) -> schemas.PathAnswer:
+    def path_answer(self, goal: Goal) -> schemas.PathAnswer:
         """Describe all points of a path; the description is kept."""
         path = self.path(goal)
         if goal not in self._described:
@@ -232,7 +237,7 @@ class View:
             for at, trade_off in enumerate(path.trade_offs)
         ]
         return schemas.PathAnswer(
-            goal=path.goal,
+            goal=str(path.goal),
             metric=path.metric,
             cost=COST,
             confidence=path.confidence,

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from recprism.budget.path import PathPoint
     from recprism.budget.scenario import Scenario
     from recprism.budget.segments import SegmentTable
+    from recprism.rerank.goal import Goal
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.run import Run
 
@@ -125,10 +126,9 @@ def audit(
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
-    from recprism.forms.compiled import NEW_USERS
+    from recprism.budget.question import BudgetQuestion
+    from recprism.forms.compiled import NEW_USERS, FormOptions
     from recprism.parallel import executor_named
-    from recprism.rerank.goal import Goal
-    from recprism.runs.jobs.export import form_to_compile
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.run import Run
@@ -145,24 +145,25 @@ def audit(
         scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    compiled, through = form_to_compile(form)
+    through = None if form is None else FormOptions(form)  # type: ignore[arg-type]
     goals = default_goals(scenario) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
-    goals = [str(Goal.parse(it)) for it in goals]
-    guards = metric_shares(guard, "--guard", tested=True)
+    questions = BudgetQuestion.each(
+        goals,
+        [share(it, "--budgets", ends=False) for it in comma_words([budgets], "--budgets")],
+        metric_shares(guard, "--guard", tested=True),
+        confidence=confidence,
+        method="t" if approximate else "betting",
+        through=through,
+    )
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
             scenario,
-            goals,
-            [share(it, "--budgets", ends=False) for it in comma_words([budgets], "--budgets")],
-            guards=guards,
-            confidence=confidence,
-            method="t" if approximate else "betting",
+            questions,
             show=show,
             executor=executor_named(executor) if form is None else None,
-            through=through,
             on_step=on_step,
         )
-    note = keep_audit(scenario, found, compiled)
+    note = keep_audit(scenario, found)
     if as_json:
         about = {} if form is None else {"form": form, "new_users": NEW_USERS[form]}
         print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
@@ -178,7 +179,7 @@ def audit(
         also = {name: value for name, value in given(context).items() if name in QUESTION}
         export = None if form is None or also else _exported(run, found, form, show)
         makes = _within_budget(run, found, show, also) if export is None else [export]
-        next_step(*makes, run.command("frontier", goal=goals[0]))
+        next_step(*makes, run.command("frontier", goal=str(questions[0].goal)))
     else:  # without labels there is neither a budget nor a front
         next_step(run.command("recommend"), run.command("report"))
 
@@ -208,7 +209,7 @@ def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any])
 def _exported(run: Run, found: Audit, form: str, show: float) -> str | None:
     """Return the command that exports a form within a certified budget; None if the run's rule has another goal."""
     own = None if run.config.diversify is None else run.config.diversify.within
-    budgets = [it.budget for it in found.stops.get("" if own is None else own.goal, ()) if it.certified]
+    budgets = [it.budget for it in ([] if own is None else found.stops.get(own.question.goal, ())) if it.certified]
     nearest = min(budgets, key=lambda it: abs(it - show), default=None)
     return None if nearest is None else run.command("export", form=form, budget=nearest)
 
@@ -263,12 +264,12 @@ def print_paths(found: Audit) -> None:
         print_sentence(words)
 
 
-def _shown_points(found: Audit, goal: str) -> list[PathPoint]:
+def _shown_points(found: Audit, goal: Goal) -> list[PathPoint]:
     """Return every fourth point of a path, and the last one that each budget reaches."""
     from recprism.budget.audit import some_steps
 
-    reached = [it.certificate.last for it in found.stops[goal] if it.certificate is not None]
-    kept = some_steps(found.paths[goal].goal, [it for it in reached if it is not None] or [-1])
+    reached = [it.certificate.last for it in found.stops[goal] if it.certificate.last is not None]
+    kept = some_steps(goal.steps, reached or [-1])
     return [it for it in found.paths[goal].points if it.trade_off in kept]
 
 

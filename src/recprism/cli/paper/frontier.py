@@ -47,16 +47,17 @@ def frontier(
     - `recprism frontier runs/x --goal catalogue_coverage --rivals mmr,exposure`
     """
     from recprism.budget.audit import COST
+    from recprism.budget.question import BudgetQuestion
     from recprism.paper.fronts import BUDGETS, winner
     from recprism.paper.fronts import frontier as fronts_of
     from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
     from recprism.rerank.goal import Goal
     from recprism.runs.config import ConstraintsConfig
-    from recprism.runs.jobs.questions import MEASURED, note_question, question_of
+    from recprism.runs.jobs.questions import note_question
     from recprism.runs.run import Run
 
-    goal = str(Goal.parse(goal))
+    wanted = Goal.parse(goal)
     run = Run.open(run_directory)
     subtopics = run.subtopics()
     chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals], "--rivals"))
@@ -70,39 +71,39 @@ def frontier(
         fronts = fronts_of(
             validation,
             test,
-            goal,
+            wanted,
             rivals=chosen,
             on_method=lambda name: progress.update(task, advance=1, note=name),
             executor=executor_named(executor),
         )
-    question = question_of(validation, goal, {COST: max(BUDGETS)}, methods=sorted(chosen))
-    before = note_question(run, "validation", None, MEASURED, question)
+    question = BudgetQuestion(wanted, {COST: max(BUDGETS)}, part="validation")
+    before = note_question(run, validation, question, tested=False, methods=sorted(chosen))
     if as_json:
         best = {f"{budget:g}": None if (it := winner(fronts, budget)) is None else it.method for budget in BUDGETS}
         print_json(
             {
                 "run": str(run.path),
-                "goal": goal,
+                "goal": str(wanted),
                 "fronts": [it.to_dict() for it in fronts],
                 "winners": best,
                 "asked_before": before,
             }
         )
         return
-    _print_fronts(str(run.path), goal, fronts, BUDGETS)
+    _print_fronts(str(run.path), wanted.metrics(test.k)[0], fronts, BUDGETS)
     if before is not None:
         print_sentence(before)
-    next_step(run.command("audit", goal=goal))
+    next_step(run.command("audit", goal=str(wanted)))
 
 
-def _print_fronts(run: str, goal: str, fronts: Sequence[Front], budgets: Sequence[float]) -> None:
+def _print_fronts(run: str, metric: str, fronts: Sequence[Front], budgets: Sequence[float]) -> None:
     """Print one row per method, the winner for each budget, and the popularity baseline."""
     from recprism.paper.fronts import winner
 
     *tuned, popular = fronts
     gini = "" if popular.points[0].gini is None else ", then of gini@10"
     print_title(
-        f"{run}: gain in {goal}@10, in percent of the base lists' value on the test part (in brackets the change of "
+        f"{run}: gain in {metric}, in percent of the base lists' value on the test part (in brackets the change of "
         f"ndcg@10{gini}, in percent of its base value), for a budget kept on validation"
     )
     best = {budget: winner(tuned, budget) for budget in budgets}

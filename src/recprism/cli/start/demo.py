@@ -81,12 +81,12 @@ def demo(
             run.save_metrics(result.to_frame())
     say("4/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        case = run.scenario()
-        cost = cost_of_diversity(case, ("subtopic_coverage",), (BUDGET,), show=BUDGET, on_step=on_step)
+        case, asked = run.scenario(), BudgetConfig(budgets={COST: BUDGET})
+        cost = cost_of_diversity(case, [asked.question], show=BUDGET, on_step=on_step)
     keep_audit(case, cost)
     say(f"5/7 diversify: find the rule with the most subtopics for at most {BUDGET:.0%} of NDCG@10")
     with progress_of_steps() as on_step:
-        kept = diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={COST: BUDGET}), on_step=on_step)
+        kept = diversify_within(run, asked, on_step=on_step)
     say("6/7 recommend ten unseen items to every user: live lists, in which all known history counts")
     with run.unchanged() as saving:
         lists, _ = recommend(run, 10)

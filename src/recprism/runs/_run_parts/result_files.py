@@ -21,6 +21,7 @@ from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_
 from recprism.data._files import atomic_path, readable, write_text
 from recprism.errors import InputError, RecprismError
 from recprism.rerank.constraints.violations import Violations
+from recprism.rerank.goal import Goal
 from recprism.rerank.rule import Rule
 from recprism.runs.result import Result
 
@@ -40,7 +41,7 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
     from safetensors.numpy import save_file
 
     rule, arrays = found.own_rule(), dict[str, Any]()
-    about: dict[str, Any] = {"recprism": __version__, "goal": found.goal, "rule": rule.to_dict()}
+    about: dict[str, Any] = {"recprism": __version__, "goal": found.towards, "rule": rule.to_dict()}
     if rule.lifts is not None:
         arrays["lifts"] = rule.lifts
     if isinstance(found.scenario, StickyScenario):
@@ -75,7 +76,7 @@ def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: 
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         rule = Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
-        goal, scenario = str(about["goal"]), scenario.with_window(rule.history_window)
+        goal, scenario = Goal.parse(str(about["goal"])), scenario.with_window(rule.history_window)
         if "stickiness" in about:
             scenario = StickyScenario(scenario, arrays["held"].astype(np.int64), float(about["stickiness"]))
     except RecprismError:

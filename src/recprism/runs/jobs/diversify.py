@@ -170,19 +170,11 @@ def diversify_within(
     scenario = scenario.with_clusters(clusters)
     if asked.clusters not in (None, clusters_hash(scenario.clusters)):
         raise InputError("the request was made with clusters of users; pass the same ones as clusters=")
-    found, before = ask(
-        scenario,
-        asked.goal,
-        asked.budgets,
-        confidence=asked.confidence,
-        method=asked.method,
-        certify_on=asked.certify_on,
-        on_step=on_step,
-    )
+    found, before = ask(scenario, asked.question, on_step)
     kept = replace(Result.of_rule(scenario, found), asked_before=before, run=run)
     _require_kept(asked, kept)
-    if kept.is_changed:
-        scenario.keep_path(kept.goal)  # first: a run that is read between the two writes has no result without its path
+    if kept.is_changed:  # the path first: a run that is read between the two writes has no result without its path
+        scenario.keep_path(found.question.goal)
     keep_result(run, asked, kept, kept.to_dict())
     return kept
 
@@ -211,7 +203,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
         staged.save_certificate(certificate)
         staged.event(
             "diversified within a budget",
-            goal=kept.goal,
+            goal=kept.towards,
             trade_off=kept.trade_off,
             certificate=None if kept.certificate is None else kept.certificate.figures(),
             **{name: certificate[name] for name in ("like", "retrained") if name in certificate},

@@ -7,25 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from recprism._log import phase
-from recprism.budget.path import Compile
-from recprism.forms.compiled import compile_rule, form_options, require_form
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.run import Run
-
-
-def form_to_compile(form: str | None) -> tuple[dict[str, Any] | None, Compile | None]:
-    """Return how lists of a form are made, in words and as a function; None for the rule's own lists.
-
-    Raises:
-        InputError: If a rule is not compiled into such a form.
-    """
-    if form is None:
-        return None, None
-    require_form(form)
-    compiled = form_options(form)
-    return compiled, lambda case, rule: compile_rule(case, rule, **compiled).factors
 
 
 @phase("exporting", __name__)

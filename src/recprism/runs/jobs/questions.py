@@ -13,19 +13,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from recprism.budget.audit import Audit
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import Compile, deciding_part, weighs_history
+from recprism.budget.path import weighs_history
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data.progress import ProgressCallback
-from recprism.data.shares import CONFIDENCE, Share, share, shares
-from recprism.data.split import Part
 from recprism.errors import RecprismError
-from recprism.metrics.registry import metric_name
-from recprism.rerank.goal import Goal, Words
 from recprism.runs._event_log import append_event, read_events
 from recprism.runs._run_parts.paths import RunPaths
 from recprism.runs._run_parts.results import RunResults, clusters_hash
@@ -86,111 +83,77 @@ def together_with_others(run: RunResults, own: Certificate) -> Certificate:
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
-def question_of(scenario: Scenario, goal: Words, budgets: Mapping[str, float], **others: Any) -> dict[str, Any]:
+def question_of(scenario: Scenario, question: BudgetQuestion, **others: Any) -> dict[str, Any]:
     """Return what makes a question differ from others on the same labels and model, in plain values.
 
     Args:
         scenario: Its constraints, its history window and the clusters of its users count by their content.
-        goal: The goal of the path.
-        budgets: Metric -> the share of it that may be lost.
-        **others: What else changes the answer, such as other steps of the path.
+        question: The goal and its budgets.
+        **others: What else changes the answer.
     """
-    goal = Goal.parse(goal)
-    window = scenario.history_window if weighs_history(scenario, goal) else None
-    others["clusters"] = clusters_hash(scenario.clusters)
+    window = scenario.history_window if weighs_history(scenario, question.goal) else None
     rules = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in scenario.constraints.items()}
-    about = {"k": scenario.k, "history_window": window, "constraints": rules, **others}
-    asked = {"goal": str(goal), "budgets": dict(budgets), **{name: it for name, it in about.items() if it}}
+    asked = question.to_dict()
+    about = {"compiled": asked.pop("compiled"), "k": scenario.k, "history_window": window, "constraints": rules}
+    about |= {"clusters": clusters_hash(scenario.clusters), **others}
+    asked |= {name: it for name, it in about.items() if it}
     plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True, default=str))
     return plain
 
 
 def ask(
-    scenario: Scenario,
-    goal: str,
-    budgets: Mapping[str, Share],
-    *,
-    confidence: Share = 0.95,
-    method: Literal["betting", "t"] = "betting",
-    certify_on: Part | None = None,
-    through: Compile | None = None,
-    compiled: Mapping[str, Any] | None = None,
-    on_step: ProgressCallback | None = None,
+    scenario: Scenario, question: BudgetQuestion, on_step: ProgressCallback | None = None
 ) -> tuple[CertifiedRule, str | None]:
     """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
-
-    Arguments are those of :func:`recprism.budget.within.within_budget`; ``compiled`` says in plain values what
-    ``through`` makes.
 
     Returns:
         The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.
     """
-    part, sure = (
-        certify_on or deciding_part(scenario.split, scenario.part),
-        share(confidence, "confidence", *CONFIDENCE),
-    )
     run, asked, answer = run_of(scenario), None, None
+    question = replace(question, part=question.part_in(scenario))
     if run is not None:
-        allowed = shares({metric_name(name, scenario.k): it for name, it in budgets.items()}, "budget", ends=False)
-        asked = _line(run, part, sure, method, [question_of(scenario, goal, allowed, compiled=compiled)])
-        asked, answer = _audited(run, asked) or (asked, None)
-    found = within_budget(
-        scenario,
-        goal,
-        budgets,
-        confidence=sure,
-        method=method,
-        certify_on=part,
-        through=through,
-        certificate=answer,
-        on_step=on_step,
-    )
+        asked = _line(run, question, [question_of(scenario, question)])
+        asked, answer = _audited(run, asked, question) or (asked, None)
+    found = within_budget(scenario, question, certificate=answer, on_step=on_step)
     return found, None if run is None or asked is None else _note(run, asked)
 
 
-def keep_audit(scenario: Scenario, found: Audit, compiled: Mapping[str, Any] | None = None) -> str | None:
+def keep_audit(scenario: Scenario, found: Audit) -> str | None:
     """Note what an audit asked the labels of a run, and keep its answers for ``diversify``.
-
-    Args:
-        scenario: What was audited.
-        found: The audit.
-        compiled: How the lists of a form were made; None for those of the rule.
 
     Returns:
         A sentence about other questions to the same labels; None without any, and outside of a run.
     """
-    run = run_of(scenario)
-    answers = [(goal, it.certificate) for goal, of in found.stops.items() for it in of if it.certificate is not None]
-    if run is None or not answers:
+    run, stops = run_of(scenario), [it for of in found.stops.values() for it in of]
+    if run is None or not stops:
         return None
-    first = answers[0][1]
-    questions = [
-        question_of(scenario, goal, {it.metric: it.budget for it in certificate.points[0].checks}, compiled=compiled)
-        for goal, certificate in answers
-    ]
-    line = _line(run, first.part, first.confidence, first.method, questions)
-    if len(set(found.weights)) > 1:
-        line["weights"] = list(found.weights)
-    run.keep_audit(line, [{"trade_off": _reached(*it), "certificate": it[1].to_dict()} for it in answers])
+    first = replace(stops[0].question, part=stops[0].question.part_in(scenario))
+    line = _line(run, first, [question_of(scenario, it.question) for it in stops])
+    weights = [it.question.weight for it in stops]
+    if len(set(weights)) > 1:
+        line["weights"] = weights
+    answers = [(_reached(it.question, it.certificate), it.certificate.to_dict()) for it in stops]
+    run.keep_audit(line, [{"trade_off": trade_off, "certificate": certificate} for trade_off, certificate in answers])
     return _note(run, line)
 
 
 def note_question(
-    run: RunResults, part: str | None, confidence: float | None, method: str, question: Mapping[str, Any]
+    run: RunResults, scenario: Scenario, question: BudgetQuestion, *, tested: bool = True, **others: Any
 ) -> str | None:
     """Note one question that the labels of a run answered.
 
     Args:
         run: The run.
-        part: The part whose labels answered.
-        confidence: Of the answer; None without a test.
-        method: The test, or "measured".
-        question: From :func:`question_of`.
+        scenario: What the question is about.
+        question: The goal and its budgets, with the part whose labels answered.
+        tested: Whether a test decided; else figures alone.
+        **others: As in :func:`question_of`.
 
     Returns:
         A sentence about other questions to the same labels; None without any.
     """
-    return _note(run, _line(run, part, confidence, method, [question]))
+    line = _line(run, question, [question_of(scenario, question, **others)])
+    return _note(run, line if tested else {**line, "confidence": None, "method": MEASURED})
 
 
 def run_of(scenario: Scenario) -> RunResults | None:
@@ -198,27 +161,26 @@ def run_of(scenario: Scenario) -> RunResults | None:
     return scenario.store.run if isinstance(scenario.store, RunPaths) else None
 
 
-def _line(
-    run: RunResults, part: str | None, confidence: float | None, method: str, questions: Sequence[Mapping[str, Any]]
-) -> Line:
-    about = {"labels": run.labels_hash(part or "test"), "model": run.fingerprint(), "part": part}
-    return {**about, "confidence": confidence, "method": method, "questions": [dict(it) for it in questions]}
+def _line(run: RunResults, asked: BudgetQuestion, questions: Sequence[Mapping[str, Any]]) -> Line:
+    about: Line = {"labels": run.labels_hash(asked.part or "test"), "model": run.fingerprint(), "part": asked.part}
+    about |= {"confidence": asked.confidence, "method": asked.method}
+    return {**about, "questions": [dict(it) for it in questions]}
 
 
-def _audited(run: RunResults, asked: Line) -> tuple[Line, Certificate] | None:
+def _audited(run: RunResults, asked: Line, of: BudgetQuestion) -> tuple[Line, Certificate] | None:
     """Return what the last audit with this question asked, and its answer; None if there is no such audit."""
     (question,), same = asked["questions"], ("labels", "model", "part", "confidence", "method")
     for line, answers in reversed(run.audits()):
         if question in line["questions"] and all(line[name] == asked[name] for name in same):
             found = answers[line["questions"].index(question)]
             certificate = Certificate.from_dict(found["certificate"])
-            if _reached(question["goal"], certificate) == found["trade_off"]:  # else of other steps
+            if _reached(of, certificate) == found["trade_off"]:  # else of other steps
                 return line, certificate
     return None
 
 
-def _reached(goal: str, certificate: Certificate) -> float | None:
-    return None if certificate.last is None else Goal.parse(goal).steps[certificate.last]
+def _reached(question: BudgetQuestion, certificate: Certificate) -> float | None:
+    return None if certificate.last is None else question.steps[certificate.last]
 
 
 # -- the ledger -------------------------------------------------------------------------------------------------------

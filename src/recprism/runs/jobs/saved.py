@@ -21,7 +21,7 @@ from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.jobs.imported import write_run
-from recprism.runs.jobs.questions import note_question, question_of
+from recprism.runs.jobs.questions import note_question
 from recprism.runs.jobs.train import part_named
 from recprism.runs.result import Result
 from recprism.runs.run import Run
@@ -69,8 +69,7 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
     before, certificate = result.asked_before, result.certificate
     if certificate is not None and certificate.questions == 1:  # those of an audit are noted already
-        question = question_of(result.scenario, asked.goal, asked.budgets)
-        before = note_question(run, certificate.part, asked.confidence, asked.method, question)
+        before = note_question(run, result.scenario, asked.question)
     kept = replace(result, run=run, asked_before=before)
     keep_result(run, asked, kept, kept.to_dict())
 
@@ -110,7 +109,7 @@ def _asked(result: Result) -> BudgetConfig:
             raise InputError("a run cannot keep per_user_diversity of single users; pass 'history' instead")
         others["per_user_diversity"] = True
     return BudgetConfig(
-        goal=result.goal,
+        goal=result.towards,
         budgets={check.metric: check.budget for check in certificate.points[0].checks},
         confidence=certificate.confidence,
         method="t" if certificate.method == "t" else "betting",

@@ -43,8 +43,12 @@ const WORDS = {
   gini: "inequality of exposure (Gini)", exposure_entropy: "evenness of exposure (entropy)", shown_often: "items shown at least 5 times",
 };
 
-export function inWords(metric) {
-  return metric.split("+").map((name) => WORDS[name.split("@")[0]] ?? name).join(" and ");
+// The metrics of a goal such as sc+ilad or sc=2,ilad=1.
+export const metricsOf = (goal) => goal.split(/[+,]/).map((part) => part.split("=")[0]);
+
+export function inWords(goal) {
+  const weights = goal.split(/[+,]/).map((part) => part.split("=")[1]);
+  return metricsOf(goal).map((name, at) => (WORDS[name.split("@")[0]] ?? name) + (weights[at] ? ` (weight ${weights[at]})` : "")).join(" and ");
 }
 
 // The gain in a metric; that in catalogue coverage never without the change of Gini.

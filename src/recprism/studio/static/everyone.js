@@ -1,6 +1,6 @@
 // All users: goals and budget, figures, the front, who pays, and downloads.
 
-import { button, byId, counted, el, figure, fill, gainIn, inWords, percent, show, showCommand, spoken, table } from "./dom.js";
+import { button, byId, counted, el, figure, fill, gainIn, inWords, metricsOf, percent, show, showCommand, spoken, table } from "./dom.js";
 import { Refused, get, ofRun, post, queryOf } from "./api.js";
 import { drawFront } from "./charts.js";
 
@@ -23,16 +23,16 @@ export function leave() {
 const chosen = () => [...byId("goals").querySelectorAll("input:checked")].map((it) => it.value);
 
 // A path of several goals is the same in any order of them; one that is there is used as it is called.
-const named = (names) => state.summary.goals.find((goal) => goal.split("+").sort().join() === [...names].sort().join()) ?? names.join("+");
+const named = (names) => state.summary.goals.find((goal) => metricsOf(goal).sort().join() === [...names].sort().join()) ?? names.join("+");
 
 export async function open() {
   const { summary } = state, own = summary.served !== null;
   state.goal ??= summary.goals[0];
-  const first = state.goal.split("+"), all = [...new Set([...summary.possible_goals, ...first])];
+  const first = metricsOf(state.goal), all = [...new Set([...summary.possible_goals, ...first])];
   fill(byId("goals"), ...all.map((goal) => {
     const box = el("input", { type: "checkbox", value: goal });
     box.checked = first.includes(goal);
-    box.disabled = !state.mayChange && !summary.goals.some((mix) => mix.split("+").includes(goal)); // a reader starts no path
+    box.disabled = !state.mayChange && !summary.goals.some((mix) => metricsOf(mix).includes(goal)); // a reader starts no path
     return el("label", { class: "chip" }, box, inWords(goal));
   }));
   show(byId("of-result-field"), own);
@@ -76,7 +76,7 @@ async function wantPath(goal) {
   try {
     await post(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`));
   } catch (error) {
-    if (error instanceof Refused) for (const box of byId("goals").querySelectorAll("input")) box.checked = state.goal.split("+").includes(box.value);
+    if (error instanceof Refused) for (const box of byId("goals").querySelectorAll("input")) box.checked = metricsOf(state.goal).includes(box.value);
     throw error;
   }
   path = null;
@@ -134,7 +134,7 @@ function ofStop(here) {
 const sure = ({ metric, loss, confidence, users, part }) => ` Certified: at most ${percent(loss)} of ${metric} lost (${confidence}, ${counted(users, "user")} of the ${part} part).`;
 
 function ofResult(served) {
-  const metric = `${served.goal.split("+")[0]}@10`, gained = served.changes[metric];
+  const metric = `${metricsOf(served.goal)[0]}@10`, gained = served.changes[metric];
   const first = gained === undefined ? "" : `${gainIn(metric, served.changes)} ${inWords(metric)}; `;
   const cost = served.changes["ndcg@10"];
   return [el("b", {}, `${first}${cost === undefined ? "accuracy is not known" : `${percent(cost, 1, true)} accuracy`}.`), served.certified ? sure(served.certified) : " Not certified."];
