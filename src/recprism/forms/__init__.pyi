@@ -1,7 +1,17 @@
 from recprism.forms.compiled import Agreement as Agreement
-from recprism.forms.compiled import Compiled as Compiled
 from recprism.forms.compiled import compile_dials as compile_dials
-from recprism.forms.compiled import compile_rule as compile_rule
+from recprism.forms.form import FORMS as FORMS
+from recprism.forms.form import Boosts as Boosts
+from recprism.forms.form import CompiledForm as CompiledForm
+from recprism.forms.form import DialsForm as DialsForm
+from recprism.forms.form import Form as Form
+from recprism.forms.form import OwnVectors as OwnVectors
+from recprism.forms.form import RuleForm as RuleForm
+from recprism.forms.form import Source as Source
+from recprism.forms.form import UserVectors as UserVectors
+from recprism.forms.form import Written as Written
+from recprism.forms.form import form_named as form_named
+from recprism.forms.form import register_form as register_form
 from recprism.forms.live import LiveFigures as LiveFigures
 from recprism.forms.live import live_figures as live_figures
 from recprism.forms.rule_export import collect_rule as collect_rule
@@ -9,6 +19,5 @@ from recprism.forms.rule_file import RuleFile as RuleFile
 from recprism.forms.steering import Steered as Steered
 from recprism.forms.steering import steer as steer
 from recprism.forms.vectors import Export as Export
-from recprism.forms.vectors import Origin as Origin
 from recprism.forms.vectors import export_vectors as export_vectors
 from recprism.forms.vectors import load_export as load_export

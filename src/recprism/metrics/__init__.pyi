@@ -11,9 +11,9 @@ from recprism.metrics.context import subtopics_of_users as subtopics_of_users
 from recprism.metrics.evaluation import Evaluation as Evaluation
 from recprism.metrics.evaluation import Score as Score
 from recprism.metrics.lists import Lists as Lists
+from recprism.metrics.metric import Metric as Metric
 from recprism.metrics.registry import ALIASES as ALIASES
 from recprism.metrics.registry import METRICS as METRICS
-from recprism.metrics.registry import Metric as Metric
 from recprism.metrics.registry import parse as parse
 from recprism.metrics.registry import register as register
 from recprism.metrics.suite import DEFAULT_METRICS as DEFAULT_METRICS

@@ -125,10 +125,9 @@ def audit(
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
-    from recprism.forms.compiled import NEW_USERS
+    from recprism.forms.form import compiled_form
     from recprism.parallel import executor_named
     from recprism.rerank.goal import Goal
-    from recprism.runs.jobs.export import form_to_compile
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.run import Run
@@ -145,7 +144,7 @@ def audit(
         scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    compiled, through = form_to_compile(form)
+    compiled = None if form is None else compiled_form(form)
     goals = default_goals(scenario) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
     goals = [str(Goal.parse(it)) for it in goals]
     guards = metric_shares(guard, "--guard", tested=True)
@@ -158,20 +157,20 @@ def audit(
             confidence=confidence,
             method="t" if approximate else "betting",
             show=show,
-            executor=executor_named(executor) if form is None else None,
-            through=through,
+            executor=executor_named(executor) if compiled is None else None,
+            through=None if compiled is None else compiled.compile,
             on_step=on_step,
         )
-    note = keep_audit(scenario, found, compiled)
+    note = keep_audit(scenario, found, None if compiled is None else compiled.to_dict())
     if as_json:
-        about = {} if form is None else {"form": form, "new_users": NEW_USERS[form]}
+        about = {} if compiled is None else {"form": compiled.name, "new_users": compiled.new_users}
         print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
         return
-    if form is not None:
+    if compiled is not None:
         print_sentence(f"Each step below shows lists by {form}, compiled from its rule. The lists now are the model's.")
     print_cost(found, target)
-    if form is not None:
-        print_sentence(NEW_USERS[form])
+    if compiled is not None:
+        print_sentence(compiled.new_users)
     if note is not None:
         print_sentence(note)
     if found.certified:
