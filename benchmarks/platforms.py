@@ -26,7 +26,7 @@ from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
-from recprism.forms import compile_rule
+from recprism.forms import UserVectors
 from recprism.models import BPRMF, Factors, LightGCN
 
 METRICS = ("ndcg@10", "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad@10", "catalogue_coverage@10")
@@ -81,7 +81,7 @@ def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
     scenario = Scenario(factors, split, subtopics, "test")
     found = served(factors, split, subtopics)
     for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
-        compiled = compile_rule(scenario, rule_at(scenario, goal, 0.2), "user-vectors").factors
+        compiled = UserVectors().compile(scenario, rule_at(scenario, goal, 0.2))
         lists = scenario.rank(compiled)[0]
         found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(scenario, lists)}
         found[f"optimal for {goal}: vectors"] = compiled.user

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recprism.data import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.dials.solve import lists_to_vectors, widen_margins
-from recprism.forms import compile_rule
+from recprism.forms import UserVectors
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rerank import Features, reranker
@@ -67,7 +67,7 @@ def movielens(path: str) -> World:
     run = Run.open(path)
     found = run.load_result()
     context = Context.from_split(run.split(), "test", subtopics=run.subtopics())
-    served = compile_rule(found.scenario, found.own_rule(), "user-vectors").factors
+    served = UserVectors().compile(found.scenario, found.own_rule())
     return World("ML-1M", run.factors(), served, context, found.scenario.seen)
 
 

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import typer
 
-from recprism.cli import app
-from recprism.cli._modes import COMMANDS, Choice, Mode, ignored
+from recprism.cli import _modes, app
+from recprism.cli._modes import Choice, Mode, choices_of, ignored
 from recprism.cli._usage import UsageError, parameter_name
 from recprism.errors import InputError
 from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, RunConfig
 from recprism.runs.run import Run
+
+COMMANDS = {command: choices_of(command) for command in _modes.COMMANDS}
 
 SAMPLES = ("1", "0.05", "0.6", "100")
 """Values of options; the first that the parser accepts is taken."""

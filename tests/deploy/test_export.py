@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from recprism.data import Dataset, Incidence
 from recprism.dials import lists_to_vectors
 from recprism.errors import InputError, MissingDependencyError
 from recprism.forms._export_formats import FORMATS, NPZ
-from recprism.forms.compiled import Agreement, CompiledForm, compile_rule
+from recprism.forms.compiled import Agreement
+from recprism.forms.form import FORMS, CompiledForm, DialsForm, Form, Source, UserVectors, register_form
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, as_expected, load_export, pair
 from recprism.models import Factors
@@ -59,7 +60,7 @@ def found(ruled: Run) -> Result:
 @pytest.fixture(scope="module")
 def served(found: Result) -> Factors:
     """The user vectors that the rule is compiled into."""
-    return compile_rule(found.context(), found.own_rule(), "user-vectors").factors
+    return UserVectors().compile(found.context(), found.own_rule())
 
 
 # -- forms ------------------------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def served(found: Result) -> Factors:
     ids=str,
 )
 def test_a_form_stores_how_far_its_lists_agree_with_the_rule(
-    ruled: Run, found: Result, form: CompiledForm, options: dict[str, Any], tmp_path: Path
+    ruled: Run, found: Result, form: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     made = written(ruled, tmp_path / "out", form, **options)
     read, case, rule = load_export(tmp_path / "out"), found.context(), found.own_rule()
@@ -117,7 +118,7 @@ def test_a_run_is_exported_as_its_rule_or_as_the_vectors_it_has(
     base: Run, ruled: Run, tmp_path: Path, searched_run: Callable[..., Run]
 ) -> None:
     form, folder, made = export_run(ruled)
-    assert (form, folder) == ("rule", ruled.path / "export-rule")
+    assert (form.name, folder) == ("rule", ruled.path / "export-rule")
     assert isinstance(made, RuleFile)
     assert RuleFile.read(folder).about["made_from"] == ruled.fingerprint()
     shutil.rmtree(folder)
@@ -134,6 +135,84 @@ def test_a_run_is_exported_as_its_rule_or_as_the_vectors_it_has(
     with pytest.raises(InputError, match="exported as rule, dials, user-vectors, boosts or vectors, not as 'scores'"):
         written(ruled, tmp_path / "none", "scores")
     assert not (tmp_path / "none").exists()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lists(Form):
+    """A form from outside, with a file and an option of its own."""
+
+    name = "lists"
+    k: int = 10
+
+    def write(self, source: Source, folder: Path) -> WrittenLists:
+        items = source.scenario.live().rank(source.rule_for(self), self.k)[0]
+        folder.mkdir()
+        np.save(folder / "lists.npy", items)
+        return WrittenLists(len(items))
+
+
+@dataclass(frozen=True)
+class WrittenLists:
+    users: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"users": self.users}
+
+    def sentences(self, folder: Path) -> list[str]:
+        return [f"{self.users} lists -> {folder}"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Blended(CompiledForm):
+    """A form from outside that is written as vectors."""
+
+    name = "blended"
+    new_users = "New users get base lists."
+    part: float = 0.5
+
+    def compile(self, scenario: Scenario, rule: Any) -> Factors:
+        base, whole = scenario.factors, UserVectors().compile(scenario, rule)
+        return replace(whole, user=(1 - self.part) * base.user + self.part * whole.user)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for form in (Lists, Blended):
+        monkeypatch.setitem(FORMS, form.name, form)  # taken back after the test
+        register_form(form)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_form_from_outside_is_exported(ruled: Run, found: Result, tmp_path: Path) -> None:
+    made = found.export(tmp_path / "lists", "lists", k=5)
+    assert made.to_dict() == {"users": 601}
+    np.testing.assert_array_equal(np.load(tmp_path / "lists" / "lists.npy"), found.ranked(k=5)[0])
+    blended = written(ruled, tmp_path / "blended", "blended", part=1.0)
+    assert (blended.form, blended.measured is None) == ("blended", False)
+    wanted = UserVectors().compile(found.context(), found.own_rule())
+    np.testing.assert_array_equal(load_export(tmp_path / "blended").user, wanted.user)
+    assert Blended(part=0.25).to_dict()["part"] == 0.25, "a question to the labels names it"
+    with pytest.raises(InputError, match="alpha has no effect on --form lists"):
+        found.export(tmp_path / "none", "lists", alpha=0.5)
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_command_line_knows_a_form_from_outside(
+    ruled: Run, tmp_path: Path, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("export", ruled.path, "--form", "lists", "-o", tmp_path / "lists", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"folder": str(tmp_path / "lists"), "form": "lists", "users": 601}
+    assert call("export", ruled.path, "--form", "lists", "--to", "npz") == 2
+    assert "--to has no effect for --form lists; it works for --form dials" in capsys.readouterr().err
+    assert call("export", ruled.path, "--form", "blended", "--to", "npz", "-o", tmp_path / "blended") == 0
+
+
+def test_options_belong_to_a_form(found: Result, tmp_path: Path) -> None:
+    for form, option in (("vectors", "ordered"), ("boosts", "rest"), ("rule", "to"), ("dials", "histories")):
+        with pytest.raises(InputError, match=f"{option} has no effect on --form {form}"):
+            found.export(tmp_path / "none", form, **{option: True})
+    made = found.export(tmp_path / "made", DialsForm(to="npz"), alpha=0.5)
+    assert (made.to_dict()["form"], made.to_dict()["format"], made.to_dict()["alpha"]) == ("dials", "npz", 0.5)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ from recprism.budget.sticky import StickyScenario
 from recprism.deploy.monitor import monitor
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
-from recprism.forms.compiled import Agreement, agreement_of, compile_rule
+from recprism.forms.compiled import Agreement, agreement_of
+from recprism.forms.form import DialsForm
 from recprism.forms.live import live_figures
 from recprism.forms.vectors import Export, load_export
 from recprism.models import BPRMF, Factors
@@ -167,10 +168,11 @@ def test_a_form_is_compiled_for_the_whole_history(runs: dict[str, Run]) -> None:
     """Vectors for judged lists lose places when more items are hidden; those for live lists do not."""
     result = runs["rule"].load_result()
     live, rule = result.context(), result.own_rule()
-    judged = compile_rule(result.context(live=False), rule, "dials")
-    for_live = compile_rule(live, rule, "dials")
-    assert judged.agreement.same_items > 0.9 * judged.agreement.users
-    assert agreement_of(live, rule, judged.factors).same_items < 0.5 * for_live.agreement.same_items
+    judged = DialsForm().compile(result.context(live=False), rule)
+    for_judged = agreement_of(result.context(live=False), rule, judged)
+    for_live = agreement_of(live, rule, DialsForm().compile(live, rule))
+    assert for_judged.same_items > 0.9 * for_judged.users
+    assert agreement_of(live, rule, judged).same_items < 0.5 * for_live.same_items
     assert len(live.seen) == sum(len(result.scenario.split.part(it)) for it in ("train", "validation", "test"))
 
 

@@ -21,7 +21,8 @@ from recprism.cmb.credit.worth import WORTHS
 from recprism.metrics import METRICS, Context, Lists
 from recprism.metrics._compiled import COMPILED
 from recprism.metrics._ideal import catalogue_alpha_dcg
-from recprism.metrics._operations import PLAIN, Kernels, discounts, kernels_for, worth_of_repeats
+from recprism.metrics._operations import PLAIN, Kernels, discounts, worth_of_repeats
+from recprism.metrics.lists import kernels_for
 from recprism.rerank import Features, Optimal
 from recprism.rerank import optimal as optimal_module
 from recprism.rerank._kernels import exchange, worth
@@ -176,7 +177,7 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
     """The ``goals`` of the kernels of ``Optimal`` for alpha-nDCG alone, built as the search builds them."""
     features, no_intents = Features(subtopics=member.astype(np.float32)), np.zeros(0)
     pool = Pool.of(np.arange(len(member))[None], np.zeros((1, len(member))), features.device, features.n_items)
-    terms = optimal_module.Terms.of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
+    terms = optimal_module.terms_of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
     shown = np.zeros(len(member), np.int64)
     indptr, indices, _ = terms.subtopics
     return (

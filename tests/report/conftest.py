@@ -26,9 +26,10 @@ from recprism.report.content import (
     Explained,
     Feature,
     FrontPoint,
+    Headline,
+    Statement,
     User,
 )
-from recprism.report.headline import Headline, Statement
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.result import Result

@@ -15,7 +15,7 @@ from recprism.metrics import Context, evaluate
 from recprism.rerank import MMR, MSD, Features, Optimal, Reranker, XQuAD
 from recprism.rerank._batched import _Block, _membership, covers, search_batched
 from recprism.rerank._pool import Pool
-from recprism.rerank.optimal import Terms, most_relevant, search
+from recprism.rerank.optimal import most_relevant, search, terms_of
 
 BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
 IN_ORDER = ("alpha_ndcg", *BY_RELEVANCE)
@@ -287,7 +287,7 @@ def test_the_search_for_many_lists_at_once_finds_the_lists_of_the_compiled_one(
     )
     rule = Optimal(trade_off=trade_off, goals={"subtopic_coverage": 1.0}, history_weight=history_weight)
     pool = Pool.of(items, scores, torch.device("cpu"), n_items)
-    terms = Terms.of(rule, pool, k, features)
+    terms = terms_of(rule, pool, k, features)
     assert covers(terms)
     found, wanted = search_batched(pool, k, terms), search(pool, k, terms)
     assert torch.equal(found, wanted)
@@ -301,7 +301,7 @@ def test_the_search_for_many_lists_at_once_does_as_well_where_scores_tie(digits:
     scores = -np.sort(-generator.standard_normal((300, 50)).round(digits), 1)
     features = Features(subtopics=(generator.random((500, 6)) < 0.15).astype(float))
     pool = Pool.of(items, scores, torch.device("cpu"), 500)
-    terms = Terms.of(Optimal(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
+    terms = terms_of(Optimal(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
     found, wanted = search_batched(pool, 8, terms), search(pool, 8, terms)
     assert (found == wanted).all(1).double().mean() >= 0.99
     block = _Block.of(pool, torch.arange(300), 8, terms, _membership(terms, pool))
@@ -313,4 +313,4 @@ def test_the_search_for_many_lists_at_once_leaves_other_goals_to_the_compiled_on
     pool = Pool.of(np.arange(6)[None], -np.arange(6.0)[None], torch.device("cpu"), 6)
     features = Features(vectors=np.eye(6), subtopics=np.eye(6))
     for goal in ("ilad", "alpha_ndcg", "catalogue_coverage"):
-        assert not covers(Terms.of(Optimal(goals={goal: 1.0}), pool, 3, features))
+        assert not covers(terms_of(Optimal(goals={goal: 1.0}), pool, 3, features))

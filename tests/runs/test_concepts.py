@@ -113,7 +113,7 @@ def test_wrong_words_are_refused(trained_run: Callable[..., Run], words: list[st
 def test_concepts_are_for_dials(trained_run: Callable[..., Run], tmp_path: Path, option: dict[str, object]) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(budgets=BUDGET))
-    with pytest.raises(InputError, match="ordered, rest and concepts are for dials, and the form is user-vectors"):
+    with pytest.raises(InputError, match=f"{next(iter(option))} has no effect on --form user-vectors"):
         export_run(run, tmp_path / "vectors", "user-vectors", **option)  # type: ignore[arg-type]
     assert not (tmp_path / "vectors").exists(), "nothing is half-written"
 

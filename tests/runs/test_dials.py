@@ -10,7 +10,8 @@ import pytest
 
 from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
-from recprism.forms.compiled import compile_rule
+from recprism.forms.compiled import agreement_of
+from recprism.forms.form import DialsForm
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
 from recprism.runs.config import BudgetConfig
@@ -153,10 +154,11 @@ def test_lifts_and_dials_together_return_live_lists(trained_run: Callable[..., R
     rule, live = found.own_rule(), found.context()
     assert rule.lifts is not None
     _, folder, made = export_run(run, tmp_path / "dials", "dials")
-    wanted = compile_rule(live, rule, "dials")  # weights, and the lifts of the certificate
-    np.testing.assert_array_equal(live.rank(load_export(folder))[0], live.rank(wanted.factors)[0])
-    assert made.agreement == wanted.agreement  # type: ignore[union-attr]
-    assert wanted.agreement.same_items > 0.7 * wanted.agreement.users
+    wanted = DialsForm().compile(live, rule)  # weights, and the lifts of the certificate
+    np.testing.assert_array_equal(live.rank(load_export(folder))[0], live.rank(wanted)[0])
+    agreement = agreement_of(live, rule, wanted)
+    assert made.agreement == agreement  # type: ignore[attr-defined]
+    assert agreement.same_items > 0.7 * agreement.users
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 import recprism as rp
 from recprism.budget.question import BudgetQuestion
 from recprism.data.split import Part
-from recprism.forms import FormOptions
+from recprism.forms import DialsForm
 from recprism.rerank.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
@@ -76,7 +76,7 @@ def test_a_question_is_stored_as_it_always_was(trained_run: Trained) -> None:
     assert question_of(case, asked) == plain
     assert question_of(case, asked, methods=["mmr"], like=None) == {**plain, "methods": ["mmr"]}
     dials = {"form": "dials", "ordered": True, "rest": False, "concepts": None}
-    through = FormOptions("dials", ordered=True)
+    through = DialsForm(ordered=True)
     assert question_of(case.with_window(7), replace(asked, through=through)) == {
         **plain,
         "history_window": 7,

@@ -108,7 +108,7 @@ def test_dials_are_compiled_for_live_lists_and_half_of_alpha_is_half_the_trade_o
     found = run.load_result()
     rule, case = found.own_rule(), found.context()
     form, folder, made = export_run(run, tmp_path / "dials", "dials", alpha=alpha)
-    assert (form, folder) == ("dials", tmp_path / "dials")
+    assert (form.name, folder) == ("dials", tmp_path / "dials")
     assert isinstance(made, Export)
     assert (made.form, made.alpha) == ("dials", alpha)
     assert made.dim == case.factors.dim + len(case.subtopics)
@@ -122,7 +122,7 @@ def test_dials_are_compiled_for_live_lists_and_half_of_alpha_is_half_the_trade_o
 
 def test_an_exported_rule_with_other_arrays_is_refused(run: Run, tmp_path: Path) -> None:
     form, folder, made = export_run(run, tmp_path / "rule")
-    assert (form, folder) == ("rule", tmp_path / "rule")
+    assert (form.name, folder) == ("rule", tmp_path / "rule")
     assert isinstance(made, RuleFile)
     rule = run.load_result().own_rule()
     again = RuleFile.read(folder)

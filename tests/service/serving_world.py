@@ -142,6 +142,12 @@ def wait_until(holds: Callable[[], bool], seconds: float = 300) -> None:
         time.sleep(0.02)
 
 
+def value(metrics: Any, name: str) -> float | None:
+    """A figure of a service, by its name without the prefix."""
+    found: float | None = metrics.registry.get_sample_value(f"recprism_{name}")
+    return found
+
+
 def port_in(err: Path) -> int:
     wait_until(lambda: err.exists() and "Ctrl-C" in err.read_text(encoding="utf-8"))
     (found,) = re.findall(r"http://[^:]+:(\d+)/", err.read_text(encoding="utf-8"))

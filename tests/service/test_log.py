@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from serving_world import Served, Start, file_of, request_of, wait_until
+from serving_world import Served, Start, file_of, request_of, value, wait_until
 
 from recprism.deploy.served.monitored import monitor_served
 from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
 from recprism.forms.rule_file import fingerprint_of
 from recprism.service import Client
-from recprism.service._metrics import Metrics, parse
+from recprism.service._metrics import Metrics
 from recprism.service._request_log import RequestLog
+from recprism.service.client import figures_in
 from recprism.service.settings import Settings
 from recprism.serving import ServedRule, load_rule
 
@@ -228,8 +229,8 @@ def test_a_wrong_price_is_refused_on_both_sides_of_the_holdout(start: Start, exp
 
 def test_names_in_labels_cannot_break_the_text() -> None:
     metrics = Metrics()
-    metrics.fallbacks.add(2.0, 'a"b\\c\nd')
-    assert parse(metrics.text())['recprism_fallbacks_total{reason="a\\"b\\\\c\\nd"}'] == 2
+    metrics.fallbacks('a"b\\c\nd').inc(2)
+    assert figures_in(metrics.text().decode())['recprism_fallbacks_total{reason="a\\"b\\\\c\\nd"}'] == 2
 
 
 def test_rows_wait_while_the_disk_is_full_and_are_counted_if_lost(tmp_path: Path) -> None:
@@ -242,11 +243,11 @@ def test_rows_wait_while_the_disk_is_full_and_are_counted_if_lost(tmp_path: Path
     wait_until(lambda: log._failed)
     for number in range(40, 60):
         log.add(row(number))
-    lost = metrics.dropped.values[()]
+    lost = value(metrics, "log_rows_dropped_total")
     assert lost > 0
     (tmp_path / "log").unlink()
     log.close()
-    assert logged(tmp_path / "log").height == metrics.logged.values[()] == 60 - lost
+    assert logged(tmp_path / "log").height == value(metrics, "log_rows_total") == 60 - lost
 
 
 def test_rows_of_long_lists_are_dropped_once_many_ids_wait(tmp_path: Path) -> None:
@@ -255,14 +256,14 @@ def test_rows_of_long_lists_are_dropped_once_many_ids_wait(tmp_path: Path) -> No
     log = RequestLog(tmp_path, metrics, rows=1000, seconds=600, most_ids=40)
     for number in range(15):
         log.add(row(number))
-    assert metrics.dropped.values[()] == 5
+    assert value(metrics, "log_rows_dropped_total") == 5
     log._wake.set()
-    wait_until(lambda: metrics.logged.values[()] == 10)
+    wait_until(lambda: value(metrics, "log_rows_total") == 10)
     for number in range(15, 20):
         log.add(row(number))
     log.close()
     assert logged(tmp_path)["request"].to_list() == [f"r{it}" for it in (*range(10), *range(15, 20))]
-    assert metrics.dropped.values[()] == 5
+    assert value(metrics, "log_rows_dropped_total") == 5
 
 
 def test_rows_of_many_threads_are_all_there(tmp_path: Path) -> None:

@@ -16,15 +16,16 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
-from serving_world import Served, Start, file_of, request_of, wait_until
+from serving_world import Served, Start, file_of, request_of, value, wait_until
 from starlette.responses import JSONResponse
 
 from recprism.errors import InputError
 from recprism.service import ServiceError, Settings, create_app
 from recprism.service._guards import Guard, Places
 from recprism.service._limits import Allowed
-from recprism.service._metrics import Metrics, parse
+from recprism.service._metrics import Metrics
 from recprism.service._service import MOST_SLOW, Service, TooManyError
+from recprism.service.client import figures_in
 
 OWNER, CALLER = "owner", "caller"
 
@@ -167,13 +168,13 @@ def test_more_requests_than_allowed_get_503() -> None:
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
             first = [asyncio.create_task(client.post("/rerank")) for _ in range(2)]
             await asyncio.sleep(0.05)
-            assert metrics.in_flight.values[()] == 2
+            assert value(metrics, "in_flight") == 2
             refused = await client.post("/rerank")
             probe = asyncio.create_task(client.get("/health"))
             await asyncio.sleep(0.05)
             go.set()
             answers = [refused, *await asyncio.gather(*first, probe)]
-        assert (metrics.refused.values[()], metrics.in_flight.values[()]) == (1, 0)
+        assert (value(metrics, "refused_total"), value(metrics, "in_flight")) == (1, 0)
         return [(it.status_code, it.headers.get("Retry-After")) for it in answers]
 
     assert asyncio.run(ask()) == [(503, "1"), (200, None), (200, None), (200, None)]
@@ -195,7 +196,7 @@ def test_requests_without_the_token_take_no_place(start: Start, export: Path) ->
             slow.sendall(half % (b"/rerank", OWNER.encode()))
         wait_until(lambda: served.ask("/rerank", request_of(), **bearer(OWNER))[0] == 503)
         assert [served.ask(it)[0] for it in ("/health", "/ready")] == [200, 200]
-        figures = parse(served.ask("/metrics", **bearer(OWNER))[1])
+        figures = figures_in(served.ask("/metrics", **bearer(OWNER))[1])
     assert figures["recprism_in_flight"] == 2
     assert figures['recprism_requests_total{route="/rerank",status="401"}'] == 3
 

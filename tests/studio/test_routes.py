@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 from recprism.budget.path import rule_at
 from recprism.budget.segments import by_segment, user_segments
 from recprism.explain.reasons.questions import reason_codes, why_list
-from recprism.forms import compile_rule
+from recprism.forms import UserVectors
 from recprism.models import Factors
 from recprism.report.collect import gather
 from recprism.rerank import Rule
@@ -386,7 +386,7 @@ def test_downloads_hold_what_is_shown(
     trade_off = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").trade_offs[5]
     model = rule_at(found.scenario, "subtopic_coverage", trade_off) if name == "plain" else found.model
     if isinstance(model, Rule):  # 8 numbers of a user do not hold every list; these are the closest ones
-        model = compile_rule(found.context(), model, "user-vectors").factors
+        model = UserVectors().compile(found.context(), model)
     assert isinstance(model, Factors)
     np.testing.assert_array_equal(factors.user, model.user)
     np.testing.assert_array_equal(factors.item, model.item)

@@ -15,7 +15,7 @@ import pytest
 
 from recprism import api
 from recprism.errors import ConstraintError, InputError
-from recprism.forms.compiled import CompiledForm, compile_rule
+from recprism.forms import DialsForm, UserVectors
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
 from recprism.rerank.goal import Goal
@@ -206,8 +206,7 @@ def test_pins_and_shares_hold_at_every_length_or_the_command_fails(
     having = {run.split().user_ids[row] for row in taken.row_of_entry[run.split().item_ids[taken.indices] == item]}
     found, out = run.load_result(), tmp_path / "lists.parquet"
     rows = found.rows_of(None)
-    forms: tuple[CompiledForm, ...] = ("dials", "user-vectors")
-    compiled = [compile_rule(found.context(), found.own_rule(), form).factors for form in forms]
+    compiled = [form.compile(found.context(), found.own_rule()) for form in (DialsForm(), UserVectors())]
 
     def made(k: int) -> list[pl.DataFrame]:
         """The lists of the command, and those of the vectors that the rule is compiled into."""

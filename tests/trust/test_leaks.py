@@ -20,7 +20,8 @@ from recprism.cmb import CMB
 from recprism.cmb._executor import LocalExecutor
 from recprism.data import Dataset
 from recprism.data.split import Split
-from recprism.forms.compiled import CompiledForm, compile_rule
+from recprism.forms.compiled import agreement_of
+from recprism.forms.form import CompiledForm, DialsForm, UserVectors
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.paper import contest as grid
 from recprism.paper.cases import Case, World
@@ -91,7 +92,7 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
     assert not same(one.factors_, two.factors_)
 
 
-@pytest.mark.parametrize("form", ["dials", "user-vectors"])
+@pytest.mark.parametrize("form", [DialsForm(), UserVectors()], ids=lambda it: it.name)
 def test_every_point_of_the_path_and_what_it_is_compiled_into(
     form: CompiledForm, scenarios: tuple[Scenario, Scenario]
 ) -> None:
@@ -100,9 +101,9 @@ def test_every_point_of_the_path_and_what_it_is_compiled_into(
         assert rule == again
         first, second = (it.rank(rule)[0] for it in scenarios)
         assert np.array_equal(first, second)
-        one, two = (compile_rule(it, rule, form) for it in scenarios)
-        assert same(one.factors, two.factors)
-        assert one.agreement == two.agreement
+        one, two = (form.compile(it, rule) for it in scenarios)
+        assert same(one, two)
+        assert agreement_of(scenarios[0], rule, one) == agreement_of(scenarios[1], rule, two)
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "shown_often"])

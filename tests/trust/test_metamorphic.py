@@ -22,7 +22,7 @@ from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.explain.factors import Change, Evaluator, explain
-from recprism.forms.compiled import compile_rule
+from recprism.forms import DialsForm
 from recprism.models import BPRMF, Factors
 
 pytestmark = pytest.mark.slow
@@ -136,7 +136,7 @@ def test_users_counted_twice(scenario: Scenario, factors: Factors, split: Split,
     for trade_off in (0.1, 0.3):
         rule = rule_at(scenario, "subtopic_coverage", trade_off)
         assert rule_at(twins, "subtopic_coverage", trade_off) == rule
-        by_dials = [it.rank(compile_rule(it, rule, "dials").factors)[0] for it in (scenario, twins)]
+        by_dials = [it.rank(DialsForm().compile(it, rule))[0] for it in (scenario, twins)]
         assert np.array_equal(by_dials[1], np.tile(by_dials[0], (2, 1)))
         one, two = (it.rank(rule)[0] for it in (scenario, twins))
         assert np.array_equal(two, np.tile(one, (2, 1)))

@@ -22,7 +22,7 @@ from recprism.models import BPRMF, LightGCN
 from recprism.paper.fronts import frontier
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
-from recprism.forms.compiled import compile_rule
+from recprism.forms.form import compiled_form
 
 data = load_dataset("ml-latest-small")
 split = data.split(seed=0)
@@ -52,7 +52,7 @@ kept = within_budget(test, BudgetQuestion.of("sc", {"ndcg@10": 0.05}, trade_offs
 told("budget", *test.rank(kept.rule))
 told("live lists", *test.live().rank(kept.rule))
 for form in ("dials", "user-vectors"):
-    vectors = compile_rule(test, kept.rule, form).factors
+    vectors = compiled_form(form).compile(test, kept.rule)
     told(f"budget, {form}", vectors.user, vectors.item)
 fronts = frontier(validation, test, Goal.parse("sc"), budgets=(0.05,), rivals=("mmr",) if len(sys.argv) > 1 else ())
 told("frontier", *[np.array([point.loss, point.gain]) for front in fronts for point in front.points])

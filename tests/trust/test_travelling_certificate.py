@@ -17,7 +17,7 @@ from recprism import Result, serving
 from recprism.budget import Promise
 from recprism.deploy.batch import make_batch
 from recprism.errors import InputError
-from recprism.forms import compile_rule
+from recprism.forms import DialsForm
 from recprism.forms.rule_file import RuleFile
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -150,7 +150,7 @@ def test_forms_are_certified_by_their_own_lists(found: Result, tmp_path: Path) -
         json.loads((tmp_path / name / "export.json").read_text(encoding="utf-8")) for name in ("measured", "certified")
     )
     judge = found.scenario.on("validation")
-    vectors = compile_rule(judge, found.own_rule(), "dials").factors
+    vectors = DialsForm().compile(judge, found.own_rule())
     lists = (judge.base_lists, judge.rank(vectors)[0])
     before, after = (np.nanmean(judge.judge(it, ("ndcg@10",))["ndcg@10"]) for it in lists)
     assert measured["certificate"] is None

@@ -41,7 +41,8 @@ Values = dict[str, NDArray[np.float64]]
 class Compile(Protocol):
     """Compiles the lists that a rule makes in a context into something else that ranks."""
 
-    def __call__(self, scenario: Scenario, rule: Rule, /) -> Ranker: ...
+    def compile(self, scenario: Scenario, rule: Rule) -> Ranker:
+        """Return what ranks."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return how it compiles, in plain values."""
@@ -286,7 +287,7 @@ def _compiled(
         if certifies:
             yield served_point(scenario, goal, trade_off, metrics, through)
         else:
-            lists = scenario.rank(through(scenario, rule_at(scenario, goal, trade_off)))[0]
+            lists = scenario.rank(through.compile(scenario, rule_at(scenario, goal, trade_off)))[0]
             yield point_of(scenario, lists, trade_off, metrics)
         on_point()
 
@@ -316,7 +317,7 @@ def served_point(
     Known lists are not made again. With ``through``, the lists are those of the compiled rule.
     """
     if through is not None:
-        return served_by(scenario, through(scenario, rule_at(scenario, goal, trade_off)), trade_off, metrics)
+        return served_by(scenario, through.compile(scenario, rule_at(scenario, goal, trade_off)), trade_off, metrics)
     cuts = [int(name.partition("@")[2]) for name in metrics]
     depth = max(cuts)
     if scenario.constraints and any(cut != scenario.k for cut in cuts):

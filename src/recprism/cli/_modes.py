@@ -47,9 +47,15 @@ def refuse_ignored(command: str, context: Any) -> None:
     Raises:
         InputError: There is such an option; the sentence names the modes in which it works.
     """
-    for choice in COMMANDS.get(command, ()):
+    for choice in choices_of(command):
         if sentence := ignored(choice, context):
             raise InputError(sentence)
+
+
+def choices_of(command: str) -> tuple[Choice, ...]:
+    """Return what the options of a command depend on."""
+    found = COMMANDS.get(command, ())
+    return found if isinstance(found, tuple) else found()
 
 
 def ignored(choice: Choice, context: Any) -> str | None:
@@ -125,14 +131,23 @@ def _has_form(form: str) -> Callable[[Values], bool]:
 
 def _form_of(values: Values) -> str | None:
     """What an export writes; None if the run cannot be read, which the command then says."""
+    from recprism.forms.form import default_form
     from recprism.runs.run import Run
 
     if values["form"] is not None:
         return str(values["form"])
     with suppress(RecprismError, OSError):
         asked = Run.open(values["run_directory"], values["name"]).config.diversify
-        return "vectors" if asked is None or asked.within is None else "rule"
+        return default_form(has_rule=asked is not None and asked.within is not None)
     return None
+
+
+def _by_form() -> tuple[Choice, ...]:
+    """A choice between all forms, by the options that each of them has."""
+    from recprism.forms.form import FORMS, options_of
+
+    modes = {name: " ".join(PARAMETERS.get(it, it) for it in options_of(form)) for name, form in FORMS.items()}
+    return (tuple(Mode(f"for --form {name}", options, _has_form(name)) for name, options in modes.items()),)
 
 
 def _is_diversified(values: Values) -> bool | None:
@@ -171,9 +186,16 @@ TRAINED = (
 )
 LIST_FILES = f"held_out train items {SUBTOPICS}"
 
-OF_VECTORS = "to metric alpha margin for_index"
+PARAMETERS = {
+    "budgets": "budget",
+    "confidence": "",
+    "concepts": "concepts min_support",
+    "vectors": "no_vectors",
+    "histories": "with_histories",
+}
+"""Option of a form -> the parameters of the command that set it, where their names differ."""
 
-COMMANDS: dict[str, tuple[Choice, ...]] = {
+COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     "data stats": (_of_data("source"), BY_COLUMN, BY_PRESET),
     "features": (
         (
@@ -290,15 +312,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
             "with --controls 0",
         ),
     ),
-    "export": (
-        (
-            Mode("for --form rule", "no_vectors with_histories", _has_form("rule")),
-            Mode("for --form dials", f"{OF_VECTORS} budget ordered rest concepts min_support", _has_form("dials")),
-            Mode("for --form user-vectors", f"{OF_VECTORS} budget", _has_form("user-vectors")),
-            Mode("for --form boosts", f"{OF_VECTORS} budget", _has_form("boosts")),
-            Mode("for --form vectors", OF_VECTORS, _has_form("vectors")),
-        ),
-    ),
+    "export": _by_form,
     "batch": (
         _either(
             lambda it: it["executor"] == "local",

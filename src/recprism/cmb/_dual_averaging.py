@@ -28,7 +28,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.search_loop import SearchResult, outcome_of, sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
 from recprism.metrics import Context
-from recprism.metrics._decomposable import added
+from recprism.metrics.metric import added
 
 Pool = WorkerPool[MarginalWorker, MarginalPlayers | None]
 

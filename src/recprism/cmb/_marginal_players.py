@@ -24,7 +24,7 @@ from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
 from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule, check_settings
-from recprism.metrics._decomposable import Sums
+from recprism.metrics.metric import Sums
 from recprism.ranking._threads import one_thread
 
 

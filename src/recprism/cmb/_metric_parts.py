@@ -14,7 +14,7 @@ from torch import Tensor
 from recprism.data._ids import show
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics._decomposable import Decomposable, Sums, added
+from recprism.metrics.metric import Decomposable, Sums, added
 from recprism.ranking._threads import one_thread
 
 OwnMetric = Callable[[Lists, Context], Any]

@@ -17,7 +17,7 @@ from recprism.cmb._sampling import Sampling
 from recprism.cmb.space import FactorSpace, Space
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
-from recprism.metrics._decomposable import Sums
+from recprism.metrics.metric import Sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from recprism.cmb._sampling import mean_and_error
 from recprism.data._checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics._decomposable import Sums
+from recprism.metrics.metric import Sums
 from recprism.metrics.registry import parse
 
 MetricLike = str | Metric | OwnMetric

@@ -22,7 +22,7 @@ from recprism.cmb.players.play import Play, SearchSettings
 from recprism.cmb.players.policies import Policy
 from recprism.cmb.space import Space
 from recprism.metrics import Context, Lists
-from recprism.metrics._decomposable import Sums
+from recprism.metrics.metric import Sums
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,7 @@ from recprism.rerank._kernels.lifts import margins, respond, serve, serve_in_tur
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
 from recprism.rerank.goal import TERMS, Goal, GoalTerm, term_named
-from recprism.rerank.optimal import Optimal, Terms
+from recprism.rerank.optimal import Optimal, terms_of
 
 STEP = 1e-3  # smallest raise of a lift, as a share of the score range; also the distance to a tie
 ROUNDS = 400  # at each price
@@ -369,7 +369,7 @@ def _run(market: _Market, lift: Floats, rule: Optimal, features: Features) -> tu
     spans = np.where(values[:, 0] > lows, values[:, 0] - lows, 1.0)[:, None]
     relevance = np.where(items >= 0, (values - lows[:, None]) / spans, -np.inf)
     found = np.full(items.shape, -np.inf)
-    terms = Terms.of(rule, pool, market.k, features)
+    terms = terms_of(rule, pool, market.k, features)
     lengths = (items >= 0).sum(1)
     more = (*terms.subtopics, *terms.directions, shown, terms.prices, terms.discount, terms.fading)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.promise import Promise
+from recprism.budget.promise import Promise, fallen_back
 from recprism.data._bound import contents_of, hash_of
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
@@ -138,6 +138,36 @@ class RuleFile:
                 arrays[name] = np.frombuffer("\0".join(map(str, array.tolist())).encode(), np.uint8)
         words = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         return hash_of(f"{words} {contents_of(arrays)}".encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON, without the arrays."""
+        return {
+            "goals": dict(self.goals),
+            "trade_off": self.trade_off,
+            "k": self.k,
+            "candidates": self.candidates,
+            "certificate": None if self.certificate is None else self.certificate.to_dict(),
+            "histories": None if self.history_users is None else len(self.history_users),
+            "n_items": len(self.item_ids),
+            "vectors": self.item_vectors is not None,
+        }
+
+    def sentences(self, folder: Path) -> list[str]:
+        """Return the lines to print."""
+        size = f"{len(self.item_ids):,} items, {len(self.names)} categories"
+        said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load({str(folder)!r})."]
+        said.append("Nothing is certified about it." if self.certificate is None else self.certificate.sentence())
+        fallen = fallen_back(self.about["fallback_share"], "live")
+        if fallen is not None:
+            said.append(fallen)
+        if self.history_users is not None:
+            said.append(
+                f"It holds the histories of {len(self.history_users):,} users, which are personal data: store it, and "
+                "delete it, under the rules for such data."
+            )
+        elif self.history_weight:
+            said.append("The rule weighs the user's history: every request gives it, as history=[...].")
+        return said
 
     def fits_together(self) -> bool:
         """Return whether the arrays have the right sizes and values; kernels read them without a check."""

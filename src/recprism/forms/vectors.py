@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.promise import Promise
 from recprism.budget.scenario import Scenario
 from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
 from recprism.data._ids import as_id_array, id_positions
@@ -108,30 +107,39 @@ class Export:
         """Whether an index of the trained model can stay."""
         return self.for_index is not None or self.item_version == self.base_item_version
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {**asdict(self), "live": None if self.live is None else self.live.to_dict()}
 
-@dataclass(frozen=True)
-class Origin:
-    """Where exported vectors come from.
+    def sentences(self, folder: Path) -> list[str]:
+        """Return the lines to print."""
+        equal = () if self.agreement is None else (self.agreement.sentence(), self.promise())
+        live = () if self.live is None else self.live.sentences()
+        return [f"{self.users} and {self.items} -> {folder}", *equal, self._about_index(), *self._left_out(), *live]
 
-    Attributes:
-        form: What they are: "dials", "user-vectors", "boosts", or "vectors" for those of a model or of players.
-        alpha: Share of the rule's trade-off; 0 is the trained model.
-        run: Name of the run directory; "" without one.
-        result: Name of the result, if it has one.
-        made_from: Fingerprint of the run; "" without one.
-        constraints: What the lists keep, by id and name.
-        certificate: What was certified about lists of this form; None if nothing was.
-        measured: Metric, loss, users and part of such lists where nothing was certified; None if it was not measured.
-    """
+    def _about_index(self) -> str:
+        """Return what becomes of an index of the trained model."""
+        moved = f"version {self.base_item_version} -> {self.item_version}"
+        if self.for_index is not None:
+            return f"User vectors are for {self.for_index}, which stays; the items' file holds what it decodes to."
+        if self.index_stays:
+            return f"Item vectors are those of the trained model (version {self.item_version}): an index stays."
+        if not self.items_moved:
+            banned = len(self.constraints["banned"])
+            rows = f"Item vectors stay, without {banned:,} banned items ({moved})"
+            return f"{rows}: delete these from your index, or build it again."
+        if self.dim > self.base_dim:
+            columns = f"Vectors have {self.dim} numbers, {self.dim - self.base_dim} of them for dials and boosts"
+            return f"{columns} ({moved}): build the index again."
+        rebuilt = "build the index again; graphs and codebooks of the old vectors do not fit"
+        return f"Item vectors changed ({moved}): {rebuilt}."
 
-    form: str
-    alpha: float = 1.0
-    run: str = ""
-    result: str | None = None
-    made_from: str = ""
-    constraints: Mapping[str, Any] = field(default_factory=dict)
-    certificate: Promise | None = None
-    measured: Mapping[str, Any] | None = None
+    def _left_out(self) -> Iterator[str]:
+        """Yield a sentence about the constraints that vectors cannot hold."""
+        rest = self.constraints.keys() - {"banned", "per_user_diversity", "allow_violations"}
+        if rest:
+            names = ", ".join(sorted(rest))
+            yield f"Vectors cannot hold {names}: apply the constraints in export.json when you serve."
 
 
 def export_vectors(
@@ -140,7 +148,7 @@ def export_vectors(
     folder: str | Path,
     to: str = "safetensors",
     *,
-    origin: Origin,
+    about: Mapping[str, Any],
     metric: str | None = None,
     margin: Share | None = None,
     for_index: str | Path | None = None,
@@ -155,7 +163,8 @@ def export_vectors(
         factors: The vectors.
         folder: The folder to write.
         to: Name of the file format: safetensors, npz, parquet, csv or faiss.
-        origin: Where the vectors come from.
+        about: Where the vectors come from: fields of :class:`Export`, among them ``form``, ``alpha``, ``run``,
+            ``made_from`` and ``certificate``.
         metric: The metric of the index; by default the model's own.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
             :func:`recprism.dials.solve.widen_margins`).
@@ -191,7 +200,7 @@ def export_vectors(
         step()
         made = Export(
             format=to,
-            **{**asdict(origin), "certificate": None if origin.certificate is None else origin.certificate.to_dict()},
+            **about,
             metric=wanted,
             user_version=versions[0],
             item_version=versions[1],

@@ -10,8 +10,8 @@ from recprism.metrics.context import Context as Context
 from recprism.metrics.evaluation import Evaluation as Evaluation
 from recprism.metrics.evaluation import Score as Score
 from recprism.metrics.lists import Lists as Lists
+from recprism.metrics.metric import Metric as Metric
 from recprism.metrics.registry import METRICS as METRICS
-from recprism.metrics.registry import Metric as Metric
 from recprism.metrics.registry import register as register
 from recprism.metrics.suite import DEFAULT_METRICS as DEFAULT_METRICS
 from recprism.metrics.suite import evaluate as evaluate

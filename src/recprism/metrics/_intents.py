@@ -12,7 +12,7 @@ from recprism.metrics._ideal import relevant_alpha_dcg
 from recprism.metrics._operations import discounts
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, MetricFunction, register
+from recprism.metrics.metric import Metric, MetricFunction, register
 
 ALPHA = 0.5  # of both metrics; for ERR-IA it is the chance that one relevant item satisfies the user
 

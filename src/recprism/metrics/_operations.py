@@ -1,14 +1,13 @@
 """Operations that metrics share, in plain torch for any device.
 
 Row j of a result is for the first j + 1 places of the lists. So one pass serves every cut, and a metric at a cut uses
-one row. ``_compiled`` has the same functions for processors, and ``_gpu`` some of them for GPUs; ``kernels_for``
-chooses.
+one row. ``_compiled`` has the same functions for processors, and ``_gpu`` some of them for GPUs;
+``lists.kernels_for`` chooses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -46,28 +45,6 @@ class CoverageStats(NamedTuple):
     covered: Tensor
     shared: Tensor
     entropy: Tensor
-
-
-def kernels_for(device: torch.device) -> Kernels:
-    if device.type == "cpu":
-        return _compiled()
-    return _fused_or_plain() if device.type == "cuda" else PLAIN
-
-
-@lru_cache(maxsize=1)
-def _fused_or_plain() -> Kernels:
-    try:
-        from recprism.metrics._gpu import FUSED
-    except ImportError:  # triton is not installed
-        return PLAIN
-    return FUSED
-
-
-@lru_cache(maxsize=1)
-def _compiled() -> Kernels:
-    from recprism.metrics._compiled import COMPILED  # imports this module
-
-    return COMPILED
 
 
 def discounts(k: int, device: torch.device | None = None) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recprism.metrics._operations import discounts
-from recprism.metrics.registry import Metric, MetricFunction, register
+from recprism.metrics.metric import Metric, MetricFunction, register
 
 
 def recall(found: Tensor, n_relevant: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, register
+from recprism.metrics.metric import Metric, register
 
 ALPHA = 0.01
 

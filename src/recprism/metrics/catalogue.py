@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._decomposable import Decomposable, Sums
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, register, register_family
+from recprism.metrics.metric import Decomposable, Metric, Sums, register, register_family
 
 OFTEN = 5  # lists, for ``shown_often``; ``shown_N_times`` names another number
 

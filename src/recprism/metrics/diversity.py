@@ -19,7 +19,7 @@ from recprism.metrics._ideal import catalogue_alpha_dcg
 from recprism.metrics._tables import Vectors
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, register
+from recprism.metrics.metric import Metric, register
 
 PAPER_DEPTH = 20
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import torch
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._operations import CoverageStats, Hits, are_entries, kernels_for
+from recprism.metrics._operations import PLAIN, CoverageStats, Hits, Kernels, are_entries
 from recprism.metrics._tables import Rows, Vectors, as_tensor
 from recprism.metrics.context import Context
 
@@ -224,3 +225,21 @@ def _fault(items: list[int], user: int, n_items: int) -> InputError:
         )
     twice = next(item for item in items if item >= 0 and items.count(item) > 1)
     return InputError(f"the list of user {user} holds item {twice} more than once; an item has one place in a list")
+
+
+def kernels_for(device: torch.device) -> Kernels:
+    """Return the fastest operations for a device."""
+    if device.type == "cpu":
+        from recprism.metrics._compiled import COMPILED
+
+        return COMPILED
+    return _fused_or_plain() if device.type == "cuda" else PLAIN
+
+
+@lru_cache(maxsize=1)
+def _fused_or_plain() -> Kernels:
+    try:
+        from recprism.metrics._gpu import FUSED
+    except ImportError:  # triton is not installed
+        return PLAIN
+    return FUSED

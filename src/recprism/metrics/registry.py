@@ -1,95 +1,16 @@
-"""The class of metrics, and the registry of their names."""
+"""Metrics by name. This module imports all modules of metrics; a new one needs its name in the import below."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
-
-from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics.context import Context
-from recprism.metrics.lists import Lists
+from recprism.metrics import _intents, accuracy, calibration, catalogue, diversity, strata  # noqa: F401
+from recprism.metrics.metric import ALIASES, FAMILIES, METRICS, Metric, plain_name, register
 
-MetricFunction = Callable[..., Tensor]  # f(lists, context, **options)
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A named function of lists, and the facts that its readers need.
-
-    Attributes:
-        name: The name without the cut: "ndcg" in "ndcg@10".
-        function: ``f(lists, context, **options)`` -> ``(n_users,)`` if ``per_user``, else one number. NaN for users
-            that cannot be evaluated.
-        summary: One sentence that says what it measures.
-        higher_is_better: None if neither direction is better.
-        bounds: Smallest and largest possible value.
-        needs: What the context must have: keys of ``HOW_TO_GIVE``.
-        per_user: Whether there is a value for each user (averaged, with an interval), or one for all lists together.
-        min_places: Smallest length of the lists, whatever the cut.
-        empties: What happens to users without held-out items, empty lists and items without subtopics.
-        options: Keyword arguments for ``function``.
-    """
-
-    name: str
-    function: MetricFunction
-    summary: str = ""
-    higher_is_better: bool | None = True
-    bounds: tuple[float, float] = (0.0, 1.0)
-    needs: tuple[str, ...] = ()
-    per_user: bool = True
-    min_places: int = 1
-    empties: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    def __call__(self, lists: Lists, context: Context | None = None) -> Tensor:
-        """Return the values for all places of ``lists``; pass ``lists.at(k)`` for a cut."""
-        return self.function(lists, lists.context if context is None else context, **self.options)
-
-    def variant(self, name: str, options: Mapping[str, Any], **facts: Any) -> Metric:
-        """Return the metric with other options and another name; ``facts`` are fields that change with them."""
-        return replace(self, name=name, options={**self.options, **options}, **facts)
-
-
-METRICS: dict[str, Metric] = {}
-FAMILIES: dict[str, Callable[[str, int], Metric]] = {}
-"""Metrics with a number in their name: "shown_N_times" -> f(name, N)."""
-ALIASES = {
-    "coverage": "catalogue_coverage",
-    "pc": "catalogue_coverage",  # the paper: prediction coverage
-    "sc": "subtopic_coverage",  # the paper
-    "personalization": "personalisation",
-}
-
-
-def register(metric: Metric, *, replace: bool = False) -> Metric:
-    """Register a metric by its name.
-
-    Args:
-        metric: The metric.
-        replace: Whether the name may belong to a registered metric.
-
-    Returns:
-        The metric.
-
-    Raises:
-        InputError: The name is taken or malformed.
-    """
-    if "@" in metric.name or metric.name != _plain(metric.name):
-        raise InputError(f"a metric's name is lower case, with _ between words and without @, not {metric.name!r}")
-    if not replace and (metric.name in METRICS or metric.name in ALIASES):
-        raise InputError(f"there is a metric called {metric.name!r} already; choose another name or pass replace=True")
-    METRICS[metric.name] = metric
-    return metric
-
-
-def register_family(name: str, make: Callable[[str, int], Metric]) -> None:
-    """Register metrics that differ by a whole number above 0, which stands for N in their name."""
-    FAMILIES[name] = make
+__all__ = ["ALIASES", "METRICS", "register"]  # here rather than in ``metric``, where not all metrics are known yet
 
 
 def number_in(name: str) -> int | None:
@@ -160,7 +81,7 @@ def canonical(name: str) -> str:
     >>> canonical("sc"), canonical("alpha_ndcg")
     ('subtopic_coverage', 'alpha_ndcg')
     """
-    plain = _plain(name)
+    plain = plain_name(name)
     return ALIASES.get(plain, plain)
 
 
@@ -196,11 +117,3 @@ def find(name: str) -> Metric:
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(METRICS))}"
         raise InputError(f"unknown metric {name!r}; {hint}")
     return METRICS[plain]
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
-
-
-# Metrics register themselves when their module is imported. A new metric needs a file and its name here.
-from recprism.metrics import _intents, accuracy, calibration, catalogue, diversity, strata  # noqa: E402, F401

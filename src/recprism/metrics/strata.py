@@ -6,10 +6,11 @@ from typing import Literal
 
 from torch import Tensor
 
-from recprism.metrics import accuracy, catalogue  # as modules: they may be half loaded here (see registry.py)
+from recprism.metrics.accuracy import ndcg
+from recprism.metrics.catalogue import tail_items
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, register
+from recprism.metrics.metric import Metric, register
 
 Stratum = Literal["head", "mid", "tail"]
 NAMES: tuple[Stratum, ...] = ("head", "mid", "tail")
@@ -25,7 +26,7 @@ def strata(popularity: Tensor) -> Tensor:
     >>> strata(torch.tensor([2.0, 3.0, 1.0, 3.0, 0.0])).tolist()
     [2, 0, 2, 1, 2]
     """
-    first, second = (catalogue.tail_items(popularity, share) for share in (1 / 3, 2 / 3))
+    first, second = (tail_items(popularity, share) for share in (1 / 3, 2 / 3))
     return first.long() + second.long()
 
 
@@ -34,7 +35,7 @@ def _ndcg(lists: Lists, context: Context, *, stratum: Stratum = "head") -> Tenso
     of_item = context.keep("strata", lambda: strata(context.popularity))
     number = NAMES.index(stratum)
     wanted = context.keep(("stratum", number), lambda: context.relevant.only(of_item == number))
-    return accuracy.ndcg(lists.found_of(("stratum", number), wanted).dcg, wanted.counts, lists.k)
+    return ndcg(lists.found_of(("stratum", number), wanted).dcg, wanted.counts, lists.k)
 
 
 _SUMMARIES = {

@@ -18,7 +18,8 @@ from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.metrics.context import HOW_TO_GIVE, Context
 from recprism.metrics.evaluation import Evaluation, Score
 from recprism.metrics.lists import Lists
-from recprism.metrics.registry import Metric, parse
+from recprism.metrics.metric import Metric
+from recprism.metrics.registry import parse
 
 DEFAULT_METRICS = tuple(
     f"{name}@10"

@@ -20,7 +20,8 @@ from recprism.budget.scenario import Scenario
 from recprism.data._checks import random_generator
 from recprism.paper.methods import scaled
 from recprism.rerank._pool import Pool
-from recprism.rerank.optimal import Optimal, Terms, search
+from recprism.rerank._terms import Terms
+from recprism.rerank.optimal import Optimal, search, terms_of
 
 TRADE_OFFS = (0.1, 0.3)
 WHOLE = 1e-6  # a variable closer than this to 0 or 1 is whole
@@ -196,7 +197,7 @@ class _Problem:
             rows = np.sort(random_generator(0).choice(enough, users, replace=False))
         pool = Pool.of(items[rows], scaled(items[rows], scores[rows]), torch.device("cpu"), scenario.base.n_items)
         k, features = scenario.k, scenario.features.of_users(rows)
-        terms = Terms.of(Optimal(trade_off=trade_off, goals={goal: 1.0}), pool, k, features)
+        terms = terms_of(Optimal(trade_off=trade_off, goals={goal: 1.0}), pool, k, features)
         prices = terms.prices.copy()
         prices[0] = (1 - trade_off) / k
         return cls(pool, replace(terms, discount=np.ones(k), prices=prices), k)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
+from recprism.ranking._cpu_engine import rank as rank_exactly
 from recprism.ranking._torch_engine import decode, keys_of
 
 MOST_FETCHED = 2048  # items fetched for one user; users who need more are ranked exactly
@@ -68,8 +69,6 @@ class ItemIndex:
         self, user: NDArray[np.float32] | Tensor, k: int, *, exclude: Incidence | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32, as ``topk`` does."""
-        from recprism.ranking.exact import topk
-
         users = torch.as_tensor(user, dtype=torch.float32).contiguous()
         n_items = len(self._item)
         seen = Incidence.empty((len(users), n_items)) if exclude is None else exclude
@@ -82,7 +81,9 @@ class ItemIndex:
         short = np.flatnonzero((items >= 0).sum(1).numpy() < there)
         if len(short):
             log.debug("%d of %d lists were short and are ranked exactly", len(short), len(users))
-            items[short], scores[short] = topk(users[short], self._item, k, exclude=seen.take_rows(short))
+            width = min(k, n_items)
+            exact = rank_exactly(users[short], self._item, width, seen.take_rows(short), None)
+            items[short, :width], scores[short, :width] = exact
         return items, scores
 
     def _fetched(self, user: Tensor, k: int, depth: int, seen: Incidence) -> tuple[Tensor, Tensor]:

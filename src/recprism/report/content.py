@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from recprism.explain.explained import ExplanationInShort
-    from recprism.report.headline import Headline
+
+Kind = Literal["state", "gain", "cost", "reason", "payers", "side effect"]
 
 
 def known(value: float | None) -> float | None:
@@ -212,6 +213,48 @@ class Explained:
     heat: tuple[Cell, ...]
     heat_side: str
     nulls: tuple[tuple[str, float | None], ...] = ()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One sentence.
+
+    Attributes:
+        text: The sentence.
+        kind: What it is about.
+        figure: The number in it, as a share; None if it has none or withholds it.
+        metric: What the figure measures.
+
+    Stability: provisional.
+    """
+
+    text: str
+    kind: Kind
+    figure: float | None = None
+    metric: str | None = None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """What a reader sees first; the command line, the report and the studio show the same.
+
+    Attributes:
+        statements: In the order of the page.
+        next_steps: What to do, commands between backticks.
+
+    Stability: provisional.
+    """
+
+    statements: tuple[Statement, ...]
+    next_steps: tuple[str, ...]
+
+    def of(self, kind: Kind) -> tuple[Statement, ...]:
+        """Return the statements of one kind."""
+        return tuple(it for it in self.statements if it.kind == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

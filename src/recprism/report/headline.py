@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
 
 from recprism._command_line import free_name
 from recprism.data.shares import percent
 from recprism.explain.explained import ExplanationInShort
-from recprism.report.content import Change, Explained, FrontPoint
+from recprism.report.content import Change, Explained, FrontPoint, Headline, Statement
 
-Kind = Literal["state", "gain", "cost", "reason", "payers", "side effect"]
 SMALLEST_SIDE_EFFECT = 0.01
 PHRASES: dict[str, tuple[str, str]] = {
     "subtopic_coverage": ("lists cover {} more categories", "lists cover {} fewer categories"),
@@ -27,44 +25,6 @@ PHRASES: dict[str, tuple[str, str]] = {
     "personalisation": ("the lists of two users differ {} more", "the lists of two users differ {} less"),
 }
 """Metric -> what a rise and a fall mean to a reader."""
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One sentence.
-
-    Attributes:
-        text: The sentence.
-        kind: What it is about.
-        figure: The number in it, as a share; None if it has none or withholds it.
-        metric: What the figure measures.
-    """
-
-    text: str
-    kind: Kind
-    figure: float | None = None
-    metric: str | None = None
-
-
-@dataclass(frozen=True)
-class Headline:
-    """What a reader sees first; the command line, the report and the studio show the same.
-
-    Attributes:
-        statements: In the order of the page.
-        next_steps: What to do, commands between backticks.
-    """
-
-    statements: tuple[Statement, ...]
-    next_steps: tuple[str, ...]
-
-    def of(self, kind: Kind) -> tuple[Statement, ...]:
-        """Return the statements of one kind."""
-        return tuple(it for it in self.statements if it.kind == kind)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

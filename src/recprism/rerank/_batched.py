@@ -7,7 +7,6 @@ look at sets of subtopics. Sums are added in another order, so that values diffe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,9 +15,7 @@ from recprism.rerank._kernels.optimal import CHAIN, MOVES
 from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, HISTORY_WEIGHT, SHOWN, SUBTOPIC
 from recprism.rerank._pool import Pool
-
-if TYPE_CHECKING:
-    from recprism.rerank.optimal import Terms
+from recprism.rerank._terms import Terms
 
 CELLS = 1 << 28  # of the largest temporary arrays together
 

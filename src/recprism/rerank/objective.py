@@ -19,8 +19,9 @@ from recprism.rerank._kernels.worth import (
     SUBTOPIC,
 )
 from recprism.rerank._pool import Pool
+from recprism.rerank._terms import Terms
 from recprism.rerank.features import Features
-from recprism.rerank.optimal import Optimal, Terms
+from recprism.rerank.optimal import Optimal, terms_of
 
 PARTS = ("relevance", "coverage", "alpha_dcg", "distance", "exposure", "history")
 MAX_CELLS = 1 << 22  # float64 values of the largest temporary array
@@ -93,7 +94,7 @@ class Objective:
     @classmethod
     def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Objective:
         """Return the objective of lists of k places for the users of a pool."""
-        return cls(Terms.of(method, pool, k, features))
+        return cls(terms_of(method, pool, k, features))
 
     def parts(
         self, items: NDArray[Any], relevance: NDArray[Any], *, users: Ints | None = None, shown: Ints | None = None

@@ -21,6 +21,7 @@ from recprism.rerank._kernels.optimal import search_kernel
 from recprism.rerank._kernels.prices import TIE, fading_of, filling_of, prices_of, search_terms
 from recprism.rerank._kernels.worth import ALPHA_DCG, DISTANCE, SUBTOPIC
 from recprism.rerank._pool import Pool
+from recprism.rerank._terms import Terms
 from recprism.rerank.base import Reranker
 from recprism.rerank.features import Features
 from recprism.rerank.goal import Goal, GoalData, term_named
@@ -76,56 +77,24 @@ class Optimal(Reranker):
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
             return most_relevant(pool, k)
-        return search(pool, k, Terms.of(self, pool, k, features))
+        return search(pool, k, terms_of(self, pool, k, features))
 
 
-@dataclass(frozen=True, eq=False)
-class Terms:
-    """The data that the goals need, and the value of a unit of each.
-
-    Attributes:
-        subtopics: Subtopics of the items in compressed rows, and their number.
-        directions: Unit vectors, (n_items, d) float64, and which are not zero, (n_items,) bool.
-        prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
-            the match with a user's history, (8,). The seventh is the share of a subtopic that one item takes away from
-            later ones. The last is 1 if an item gains as much as its relevance, else 0.
-        discount: Discount of each place for accuracy, (k,).
-        fading: The same for alpha-DCG or ERR-IA, (k,).
-        intents: A user's weights of subtopics, (n_users, n_subtopics) float64.
-        filling: How far n items fill a subtopic, (k + 2,).
-    """
-
-    subtopics: tuple[NDArray[Any], NDArray[Any], int]
-    directions: tuple[NDArray[np.float64], NDArray[np.bool_]]
-    prices: NDArray[np.float64]
-    discount: NDArray[np.float64]
-    fading: NDArray[np.float64]
-    intents: NDArray[np.float64]
-    filling: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
-        goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
-        by_subtopic = any(it.price in (SUBTOPIC, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
-        unknown = {name: weight for name, weight in goals.items() if name not in method.units}
-        units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
-        return cls(
-            subtopic_rows(features)
-            if by_subtopic
-            else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
-            directions_of(goals, features),
-            prices_of(goals, units, t, method.history_weight, discount),
-            discount,
-            fading_of(goals, discount),
-            features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
-            filling_of(k),
-        )
-
-    def arrays(self, shown: NDArray[np.int64], prices: NDArray[np.float64] | None = None) -> tuple[Any, ...]:
-        """Return what the kernels take after the lists: ``shown`` is (n_items,); other ``prices`` may be given."""
-        prices = self.prices if prices is None else prices
-        goals = (*self.subtopics, *self.directions, shown, prices, self.discount, self.fading)
-        return (*goals, self.intents, self.filling)
+def terms_of(method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
+    """Return what a search counts for the candidates of a pool."""
+    goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
+    by_subtopic = any(it.price in (SUBTOPIC, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
+    unknown = {name: weight for name, weight in goals.items() if name not in method.units}
+    units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
+    return Terms(
+        subtopic_rows(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
+        directions_of(goals, features),
+        prices_of(goals, units, t, method.history_weight, discount),
+        discount,
+        fading_of(goals, discount),
+        features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
+        filling_of(k),
+    )
 
 
 def goal_units(goals: Iterable[str], features: Features, k: int, n_users: int, n_items: int) -> dict[str, float]:

@@ -13,21 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from recprism.data._files import storable
 from recprism.errors import BusyError, RecprismError
-
-if TYPE_CHECKING:
-    from recprism.runs.run import Run
 
 try:
     import fcntl
 except ModuleNotFoundError:  # Windows: there, two writers are not kept apart
     fcntl = None  # type: ignore[assignment]
 
+
+class _InFolder(Protocol):
+    path: Path
+
+
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R", bound=_InFolder)
 LOCK = ".lock"
 _mine: set[tuple[Path, int]] = set()
 """The locks that threads of this process hold: (run, thread)."""
@@ -57,11 +60,11 @@ def held(run: str | Path) -> Iterator[None]:
         os.close(handle)
 
 
-def writing(work: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
+def writing(work: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:
     """Decorate a function whose first argument is a run: it holds the lock from beginning to end."""
 
     @wraps(work)
-    def alone(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def alone(run: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with held(run.path):
             return work(run, *args, **kwargs)
 

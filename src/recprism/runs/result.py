@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism._display import Displayed
-from recprism._version import __version__
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.path import Compile, deciding_part
 from recprism.budget.promise import Promise
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Ranker, Scenario
-from recprism.budget.sticky import StickyScenario
 from recprism.budget.within import CertifiedRule
 from recprism.cmb import CMB
 from recprism.data._bound import contents_of, hash_of
@@ -28,31 +25,23 @@ from recprism.data._files import require_new_folder
 from recprism.data._ids import as_id_array, id_positions, id_series
 from recprism.data.concepts import Concepts
 from recprism.data.progress import ProgressCallback
-from recprism.data.shares import Share, share
 from recprism.dials import Dials
-from recprism.dials.steering import steered
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
 from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
-from recprism.forms.compiled import FormOptions, compile_dials, compile_rule, with_lifts
-from recprism.forms.rule_export import collect_rule, constraints_by_id
-from recprism.forms.rule_file import RuleFile
+from recprism.forms.compiled import compile_dials
+from recprism.forms.form import CompiledForm, Form, Source, Written, default_form, form_named
 from recprism.forms.steering import Steered, steer
-from recprism.forms.vectors import Export, Origin, export_vectors
 from recprism.metrics import Comparison, Evaluation, compare
 from recprism.metrics.registry import metric_of_goal, with_gini
-from recprism.models import Factors
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.goal import Goal
 from recprism.rerank.rule import Rule
 
 if TYPE_CHECKING:
     from recprism.runs._run_parts.results import RunResults
-
-FORMS = ("rule", "dials", "user-vectors", "boosts", "vectors")
-"""What a result can be exported as; "vectors" are those of the trained model, or those that players found."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,22 +269,11 @@ class Result(Displayed):
     def export(
         self,
         folder: str | Path,
-        form: str | None = None,
+        form: str | Form | None = None,
         *,
-        to: str = "safetensors",
-        alpha: Share = 1.0,
-        ordered: bool = False,
-        rest: bool = False,
-        concepts: Concepts | None = None,
-        vectors: bool = True,
-        histories: bool = False,
-        metric: str | None = None,
-        margin: Share | None = None,
-        for_index: str | Path | None = None,
-        budgets: Mapping[str, Share] | None = None,
-        confidence: Share = 0.95,
         on_step: ProgressCallback | None = None,
-    ) -> Export | RuleFile:
+        **options: Any,
+    ) -> Written:
         """Write the rule, or what it is compiled into for live lists, into a new folder.
 
         Args:
@@ -303,130 +281,39 @@ class Result(Displayed):
             form: "rule" (for request time), "dials" (a few named weights per user), "user-vectors" (an index of items
                 stays as it is) or "boosts" (a number per item, for goals of exposure). "vectors" are those of the
                 trained model, or those that players found. By default the rule, and vectors without one.
-            to: File format of vectors: safetensors, npz, parquet, csv or faiss.
-            alpha: Share of the rule's trade-off, compiled again; 0 is the trained model.
-            ordered: Dials keep the order of the lists, too.
-            rest: Where weights do not return a list, dials also change the user's vector, as little as possible.
-            concepts: The named columns of the items that dials have weights for; the categories by default.
-            vectors: Whether the file of a rule includes item vectors, to rank by a user vector.
-            histories: Whether the file of a rule includes the histories of the users, so that a request may name the
-                user instead of giving a history. They are personal data.
-            metric: The metric of the index; by default the model's own.
-            margin: As in :func:`recprism.forms.vectors.export_vectors`.
-            for_index: As in :func:`recprism.forms.vectors.export_vectors`.
-            budgets: Metric -> the share of it that lists of this form may lose. Every step of the path is compiled for
-                the users who judge; the furthest certified one is exported. It is one further question to the labels.
-            confidence: Of that certificate.
             on_step: Receives progress.
+            **options: Those of the form: the attributes of :class:`recprism.forms.RuleForm`,
+                :class:`recprism.forms.DialsForm`, :class:`recprism.forms.UserVectors`, :class:`recprism.forms.Boosts`
+                or :class:`recprism.forms.OwnVectors`.
 
         Raises:
-            InputError: If the form does not fit the result, or an argument is invalid.
+            InputError: If the form does not fit the result, or an option is invalid or for another form.
         """
-        form = form or ("vectors" if self.rule is None else "rule")
-        if form not in FORMS:
-            raise InputError(f"a result is exported as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
-        if form != "vectors" and self.rule is None:
-            raise InputError(
-                f"--form {form} needs a rule, and no rule makes these lists; run `recprism diversify` first, or choose "
-                "--form vectors"
-            )
-        of_vectors: dict[str, Any] = {
-            "to": to != "safetensors",
-            "alpha": alpha != 1,
-            "metric": metric,
-            "margin": margin,
-        }
-        of_vectors |= {"budgets": budgets}
-        of_vectors |= {"for_index": for_index, "ordered": ordered, "rest": rest, "concepts": concepts is not None}
-        of_rule = {"vectors": not vectors, "histories": histories}
-        for name, given in (of_vectors if form == "rule" else of_rule).items():
-            if given:
-                raise InputError(f"{name} has no effect on --form {form}; omit it, or choose another form")
+        chosen = form_named(default_form(self.rule is not None) if form is None else form, **options)
         require_new_folder(Path(folder))  # before anything is compiled
-        if form == "rule":
-            return self._export_rule(folder, vectors, histories)
-        _ = self.scenario.factors  # refuses scores without vectors
-        alpha, rule, tested = share(alpha, "alpha"), None, dict[str, Any]()
-        if form == "vectors" or alpha == 0:
-            if budgets:
-                raise InputError("these vectors are not compiled from a rule, so no --budget can certify them; omit it")
-            factors = self._own_vectors(form, alpha)
-        else:
-            through = FormOptions(form, ordered, rest, concepts)  # type: ignore[arg-type]
-            rule, tested = self._tested_form(alpha, budgets, confidence, through)
-            made = compile_rule(self.context(), rule, **vars(through))
-            factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
-        origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario), **tested)
-        return export_vectors(
-            self.context(),
-            factors,
-            folder,
-            to,
-            origin=origin,
-            metric=metric,
-            margin=margin,
-            for_index=for_index,
-            rule=rule,
-            objective=self.objective if self.is_changed and alpha else None,
-            on_step=on_step,
-        )
+        vectors = None if self.search is None else self.search.factors_
+        objective = self.objective if self.is_changed else None
+        about = (objective, self.steering, self._origin(), self._promise, self._certified, on_step)
+        return chosen.write(Source(self.scenario, self.rule, vectors, *about), Path(folder))
 
-    def _export_rule(self, folder: str | Path, vectors: bool, histories: bool) -> RuleFile:
-        rule = self.own_rule()
-        if isinstance(self.scenario, StickyScenario):
-            raise InputError(
-                "this result keeps items of older lists, which a rule at request time does not know; export "
-                "--form user-vectors or dials"
-            )
-        with_vectors = vectors and isinstance(self.scenario.base, Factors)
-        made = collect_rule(self.context(), rule, vectors=with_vectors, histories=histories)
-        run, result, made_from = self._origin()
-        made = replace(made, certificate=self._promise(made.tested()))
-        about: dict[str, Any] = {"recprism": __version__, "run": run, "result": result, "made_from": made_from}
-        about["fallback_share"] = self.context().fallback_share(rule)
-        whole = replace(made, about=about)
-        whole.write(folder)
-        return whole
-
-    def _tested_form(
-        self, alpha: float, budgets: Mapping[str, Share] | None, confidence: Share, through: FormOptions
-    ) -> tuple[Rule, dict[str, Any]]:
-        """Return the rule to compile, and what is certified or measured about the lists of the form.
+    def _certified(self, form: CompiledForm) -> tuple[Rule, Promise | None]:
+        """Return the rule whose lists of a form keep its budgets, and what is promised about them.
 
         Raises:
             InputError: If no step of the path is certified within the budgets.
         """
-
         from recprism.runs.jobs.questions import ask
 
-        if budgets is None:
-            rule = self._rule_at(alpha)
-            return rule, {"measured": self._measured(rule, through)}
-        if alpha != 1 or isinstance(self.scenario, StickyScenario):
-            why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
-            raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
         assert self.goal is not None  # there is a rule
-        case = self.scenario
-        question = BudgetQuestion.of(self.goal, budgets, k=case.k, confidence=confidence, through=through)
-        found, _ = ask(case, question)
-        if found.rule is None:
-            raise InputError(f"lists by {through.form} are not certified. {found.certificate.sentence()}")
-        words = json.dumps({**found.rule.to_dict(), **through.to_dict()}, sort_keys=True)
-        procedure = f"{through.form}, compiled for each context"
-        return found.rule, {"certificate": self._promise(hash_of(words.encode()), procedure, found)}
-
-    def _measured(self, rule: Rule, through: Compile) -> dict[str, Any] | None:
-        """Return the loss of lists of a form on the part that certifies; None without labels."""
-        judge = self.scenario.on(deciding_part(self.scenario.split, self.scenario.part))
-        if not len(judge.split.part(judge.part)):
-            return None
-        metric = f"ndcg@{judge.k}"
-        before, after = (
-            judge.evaluate(it, (metric,), bootstrap=0).values[metric] for it in (judge.base, through(judge, rule))
+        question = BudgetQuestion.of(
+            self.goal, form.budgets or {}, k=self.scenario.k, confidence=form.confidence, through=form
         )
-        judged = ~np.isnan(before - after)
-        loss = float(1 - after[judged].mean() / before[judged].mean())
-        return {"metric": metric, "loss": loss, "users": int(judged.sum()), "part": judge.part}
+        found, _ = ask(self.scenario, question)
+        if found.rule is None:
+            raise InputError(f"lists by {form.name} are not certified. {found.certificate.sentence()}")
+        words = json.dumps({**found.rule.to_dict(), **form.to_dict()}, sort_keys=True)
+        procedure = f"{form.name}, compiled for each context"
+        return found.rule, self._promise(hash_of(words.encode()), procedure, found)
 
     def _promise(self, tested: str, procedure: str = "rule", of: CertifiedRule | None = None) -> Promise | None:
         """Return what a certificate promises, as it travels; None without one.
@@ -459,34 +346,12 @@ class Result(Displayed):
             tested=tested,
         )
 
-    def _origin(self) -> tuple[str, str | None, str]:
+    def _origin(self) -> dict[str, Any]:
+        """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
         run = self.run
-        return ("", None, "") if run is None else (run.path.resolve().name, run.result, run.fingerprint())
-
-    def _own_vectors(self, form: str, alpha: float) -> Factors:
-        """Return the vectors of the trained model, or those of players."""
-        if form == "vectors" and self.rule is not None and alpha:
-            raise InputError(
-                "the rule of this result is in no vectors; choose --form rule, dials, user-vectors, boosts"
-            )
-        if alpha not in (0, 1):
-            raise InputError("players found this change, and there is no smaller one; --alpha is 0 or 1 here")
-        return self.scenario.factors if alpha == 0 or self.search is None else self.search.factors_
-
-    def _rule_at(self, alpha: float) -> Rule:
-        rule = self.own_rule()
-        if alpha != 1 and (rule.lifts is not None or isinstance(self.scenario, StickyScenario)):
-            why = "boosts are fixed when they are certified" if rule.lifts is not None else "it keeps older lists"
-            raise InputError(f"{why}, so --alpha is 0 or 1 here")
-        return rule if alpha == 1 else rule.at(alpha * rule.trade_off)
-
-    def _with_settings(self, dials: Dials, rule: Rule) -> Factors:
-        """Return the vectors of dials, with those that users set for themselves."""
-        own = {
-            user: {name: it for name, it in mine.items() if name in dials.names} for user, mine in self.steering.items()
-        }
-        base = self.scenario.factors
-        return steered(dials, base, {user: it for user, it in own.items() if it}).applied_to(with_lifts(base, rule))
+        if run is None:
+            return {"run": "", "result": None, "made_from": ""}
+        return {"run": run.path.resolve().name, "result": run.result, "made_from": run.fingerprint()}
 
     # -- files --------------------------------------------------------------------------------------------------------
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from recprism.runs._run_parts.fail_safe import FailSafeSink
+
 if TYPE_CHECKING:
     from recprism.runs.run import Run
 
-log = logging.getLogger(__name__)
 Outcome = Literal["finished", "failed", "interrupted"]
 
 
@@ -27,24 +27,6 @@ class Sink(Protocol):
 
     def end(self, run: Run, outcome: Outcome) -> None:
         """Receive how the command ended."""
-
-
-class FailSafeSink:
-    """A sink whose first failure is logged as a warning and disables it."""
-
-    def __init__(self, sink: Sink) -> None:
-        self.sink: Sink | None = sink
-
-    def notify(self, what: Literal["begin", "event", "end"], *about: Any) -> None:
-        """Call one method of the sink, unless the sink is disabled."""
-        if self.sink is None:
-            return
-        try:
-            getattr(self.sink, what)(*about)
-        except Exception as problem:  # of any kind: a log must not cost the work that it records
-            words = (str(problem) or type(problem).__name__).splitlines()[0]
-            log.warning("%s failed (%s); the run continues without it", self.sink.name, words)
-            self.sink = None
 
 
 @contextmanager

@@ -50,8 +50,8 @@ class Meter:
             await self.app(scope, receive, send_and_note)
         finally:
             route = scope["path"] if scope["path"] in ROUTES else "other"
-            self.metrics.requests.add(1.0, route, str(status))
-            self.metrics.seconds.add(time.perf_counter() - started, route)
+            self.metrics.requests(route, str(status)).inc()
+            self.metrics.seconds(route).observe(time.perf_counter() - started)
 
 
 class Places:
@@ -68,22 +68,21 @@ class Places:
 
     def __init__(self, app: ASGIApp, metrics: Metrics, most: int) -> None:
         self.app, self.metrics, self.most, self.now = app, metrics, most, 0
+        metrics.in_flight.set_function(lambda: self.now)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] not in LISTS:
             await self.app(scope, receive, send)
             return
         if self.now >= self.most:
-            self.metrics.refused.add()
+            self.metrics.refused.inc()
             await overloaded("too many requests are in flight")(scope, receive, send)
             return
         self.now += 1
-        self.metrics.in_flight.set(self.now)
         try:
             await self.app(scope, receive, send)
         finally:
             self.now -= 1
-            self.metrics.in_flight.set(self.now)
 
 
 class Guard:

@@ -68,7 +68,7 @@ class RequestLog:
         ids = _ids_of(row)
         with self._counting:
             if len(self._waiting) >= self.most or self._ids + ids > self.most_ids:
-                self.metrics.dropped.add()
+                self.metrics.dropped.inc()
                 return
             self._ids += ids
             self._waiting.append(row)
@@ -81,7 +81,7 @@ class RequestLog:
         self._wake.set()
         self._thread.join()
         if self._waiting:
-            self.metrics.dropped.add(len(self._waiting))
+            self.metrics.dropped.inc(len(self._waiting))
             log.error("%d rows of the log are lost: %s cannot be written", len(self._waiting), self.folder)
 
     def _write_on(self) -> None:
@@ -107,7 +107,7 @@ class RequestLog:
             self._failed = False
             with self._counting:
                 self._ids -= sum(map(_ids_of, rows))
-            self.metrics.logged.add(len(rows))
+            self.metrics.logged.inc(len(rows))
 
     def _write(self, rows: list[Row]) -> None:
         columns = zip(SERVED_LOG_COLUMNS, zip(*rows, strict=True), strict=True)

@@ -105,7 +105,7 @@ class Service:
     def _use(self, loaded: Loaded) -> None:
         self.loaded = loaded
         loaded.rule.enabled = self.enabled  # the switch may have been used while it was loaded
-        self.metrics.loads.add(1.0, "loaded")
+        self.metrics.loads("loaded").inc()
         self.metrics.loaded.set(loaded.time)
         self.metrics.enabled.set(float(self.enabled))
         log.info("rule %s: %d items, %d categories", loaded.fingerprint, *_sizes(loaded))
@@ -129,7 +129,7 @@ class Service:
                 self.problem = ""
             except (RecprismError, OSError) as problem:
                 self.problem = f"the new export was not loaded, and the old one stays: {problem}"
-                self.metrics.loads.add(1.0, "refused")
+                self.metrics.loads("refused").inc()
                 log.error("%s", self.problem)
             return self.problem
 
@@ -164,7 +164,7 @@ class Service:
         if not slow:
             return work()
         if self._waiting >= MOST_SLOW:
-            self.metrics.refused.add()
+            self.metrics.refused.inc()
             raise TooManyError
         self._waiting += 1
         try:
@@ -204,21 +204,21 @@ class Service:
     ) -> None:
         """Count a list, and log it."""
         metrics = self.metrics
-        metrics.swaps.add(ranked.swaps)
+        metrics.swaps.observe(ranked.swaps)
         before, after = loaded.rule.coverage(ranked.base), loaded.rule.coverage(ranked.ids)
-        metrics.coverage.add(before, BASE)
-        metrics.coverage.add(after, RULE)
+        metrics.coverage(BASE).observe(before)
+        metrics.coverage(RULE).observe(after)
         if ranked.unmet:
-            metrics.unmet.add(len(ranked.unmet))
-            metrics.unmet_lists.add()
+            metrics.unmet.inc(len(ranked.unmet))
+            metrics.unmet_lists.inc()
         if ranked.unknown:
-            metrics.unknown.add(len(ranked.unknown))
+            metrics.unknown.inc(len(ranked.unknown))
         if ranked.fallback is not None:
-            metrics.fallbacks.add(1.0, ranked.fallback)
+            metrics.fallbacks(ranked.fallback).inc()
         if held:
-            metrics.holdout.add()
+            metrics.holdout.inc()
         if self.settings.shadow:
-            metrics.shadow.add()
+            metrics.shadow.inc()
         if self.log is None:
             return
         self.log.add(

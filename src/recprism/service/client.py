@@ -130,9 +130,7 @@ class Client:
 
     def metrics(self) -> dict[str, float]:
         """Return the figures of the service: the name with its labels -> the value."""
-        from recprism.service._metrics import parse
-
-        return dict(parse(self._send("GET", "/metrics", None, {}).decode()))
+        return figures_in(self._send("GET", "/metrics", None, {}).decode())
 
     def rule(self) -> dict[str, Any]:
         """Return what is loaded: goals, k, names, fingerprint."""
@@ -216,6 +214,12 @@ class Client:
         except (OSError, http.client.HTTPException):
             self.close()
             return False
+
+
+def figures_in(text: str) -> dict[str, float]:
+    """Read the text format of Prometheus: the name with its labels -> the value."""
+    lines = (line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in lines}
 
 
 def _content(reply: _Reply) -> bytes:

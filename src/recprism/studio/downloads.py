@@ -15,7 +15,7 @@ from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
 from recprism.data._ids import id_series
-from recprism.forms.compiled import compile_rule
+from recprism.forms.form import UserVectors
 from recprism.models import Factors
 from recprism.runs.run import Run
 from recprism.studio.view import Change, View
@@ -73,7 +73,7 @@ def _vectors(view: View, change: Change) -> Factors:
     model = view.model_of(change)
     if isinstance(model, Factors):
         return model
-    return compile_rule(view.context(change, live=True), change.own_rule, "user-vectors").factors
+    return UserVectors().compile(view.context(change, live=True), change.own_rule)
 
 
 def _sent(name: str, media_type: str, write: Callable[[Path], None]) -> FileResponse:

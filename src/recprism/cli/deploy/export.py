@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from recprism._command_line import command_line
-from recprism.budget.promise import fallen_back
+from recprism.cli._modes import PARAMETERS, is_given
 from recprism.cli._options import (
     AsJson,
     ConceptWords,
@@ -23,12 +22,9 @@ from recprism.cli._options import (
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.cli._values import concepts_config, with_rest
 
-if TYPE_CHECKING:
-    from recprism.forms.rule_file import RuleFile
-    from recprism.forms.vectors import Export
-
 
 def export(
+    context: typer.Context,
     run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORM")
@@ -115,90 +111,29 @@ def export(
     - `recprism export runs/x --form dials --budget 5%`
     - `recprism export runs/x --form user-vectors --alpha 0 -o rollback`
     """
-    from recprism.forms.vectors import Export
     from recprism.runs.jobs.export import export_run
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    with progress_of_steps() as on_step:
-        form, folder, made = export_run(
-            run,
-            output,
-            form,
-            to=to,
-            metric=metric,
-            alpha=alpha,
-            margin=margin,
-            for_index=for_index,
-            budgets=None if budget is None else {"ndcg@10": budget},
-            ordered=ordered,
-            rest=with_rest(rest),
-            vectors=not no_vectors,
-            histories=with_histories,
-            **concepts_config(concepts, min_support),
-            on_step=on_step,
-        )
-    facts, sentences = _about_vectors(made, folder) if isinstance(made, Export) else _about_rule(made, folder)
-    if as_json:
-        print_json({"folder": str(folder), "form": form, **facts})
-    else:
-        for sentence in sentences:
-            print_sentence(sentence)
-    next_step(command_line("serve", folder) if form == "rule" else run.command("evaluate"))
-
-
-def _about_vectors(made: Export, folder: Path) -> tuple[dict[str, Any], list[str]]:
-    if made.for_index is not None:
-        index = f"User vectors are for {made.for_index}, which stays; the items' file holds what it decodes to."
-    elif made.index_stays:
-        index = f"Item vectors are those of the trained model (version {made.item_version}): an index stays."
-    elif not made.items_moved:
-        index = (
-            f"Item vectors stay, without {len(made.constraints['banned']):,} banned items (version "
-            f"{made.base_item_version} -> {made.item_version}): delete these from your index, or build it again."
-        )
-    elif made.dim > made.base_dim:
-        index = (
-            f"Vectors have {made.dim} numbers, {made.dim - made.base_dim} of them for dials and boosts (version "
-            f"{made.base_item_version} -> {made.item_version}): build the index again."
-        )
-    else:
-        index = (
-            f"Item vectors changed (version {made.base_item_version} -> {made.item_version}): build the index again; "
-            "graphs and codebooks of the old vectors do not fit."
-        )
-    rest = made.constraints.keys() - {"banned", "per_user_diversity", "allow_violations"}
-    bound = []
-    if rest:
-        names = ", ".join(sorted(rest))
-        bound.append(f"Vectors cannot hold {names}: apply the constraints in export.json when you serve.")
-    live = () if made.live is None else made.live.sentences()
-    equal = () if made.agreement is None else (made.agreement.sentence(),)
-    facts = {**asdict(made), "live": None if made.live is None else made.live.to_dict()}
-    said = () if made.agreement is None else (made.promise(),)
-    return facts, [f"{made.users} and {made.items} -> {folder}", *equal, *said, index, *bound, *live]
-
-
-def _about_rule(made: RuleFile, folder: Path) -> tuple[dict[str, Any], list[str]]:
-    facts: dict[str, Any] = {
-        "goals": dict(made.goals),
-        "trade_off": made.trade_off,
-        "k": made.k,
-        "candidates": made.candidates,
-        "certificate": None if made.certificate is None else made.certificate.to_dict(),
+    options = {
+        "to": to,
+        "alpha": alpha,
+        "metric": metric,
+        "margin": margin,
+        "for_index": for_index,
+        "budgets": None if budget is None else {"ndcg@10": budget},
+        "ordered": ordered,
+        "rest": with_rest(rest),
+        "vectors": not no_vectors,
+        "histories": with_histories,
     }
-    size = f"{len(made.item_ids):,} items, {len(made.names)} categories"
-    said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load_rule({str(folder)!r})."]
-    said.append("Nothing is certified about it." if made.certificate is None else made.certificate.sentence())
-    fallen = fallen_back(made.about["fallback_share"], "live")
-    if fallen is not None:
-        said.append(fallen)
-    if made.history_users is not None:
-        said.append(
-            f"It holds the histories of {len(made.history_users):,} users, which are personal data: store it, and "
-            "delete it, under the rules for such data."
-        )
-    elif made.history_weight:
-        said.append("The rule weighs the user's history: every request gives it, as history=[...].")
-    facts["histories"] = None if made.history_users is None else len(made.history_users)
-    return {**facts, "n_items": len(made.item_ids), "vectors": made.item_vectors is not None}, said
+    asked = {name: value for name, value in options.items() if is_given(context, PARAMETERS.get(name, name))}
+    with progress_of_steps() as on_step:
+        named = concepts_config(concepts, min_support)
+        chosen, folder, made = export_run(run, output, form, **asked, **named, on_step=on_step)
+    if as_json:
+        print_json({"folder": str(folder), "form": chosen.name, **made.to_dict()})
+    else:
+        for sentence in made.sentences(folder):
+            print_sentence(sentence)
+    next_step(command_line("serve", folder) if chosen.is_served else run.command("evaluate"))

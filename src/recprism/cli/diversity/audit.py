@@ -127,7 +127,7 @@ def audit(
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
     from recprism.budget.question import BudgetQuestion
-    from recprism.forms.compiled import NEW_USERS, FormOptions
+    from recprism.forms.form import compiled_form
     from recprism.parallel import executor_named
     from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
@@ -145,7 +145,7 @@ def audit(
         scenario = scenario.with_clusters(clusters_of_users(clusters, run))
     if goal is None and not len(scenario.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
-    through = None if form is None else FormOptions(form)  # type: ignore[arg-type]
+    compiled = None if form is None else compiled_form(form)
     goals = default_goals(scenario) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
     questions = BudgetQuestion.each(
         goals,
@@ -153,26 +153,26 @@ def audit(
         metric_shares(guard, "--guard", tested=True),
         confidence=confidence,
         method="t" if approximate else "betting",
-        through=through,
+        through=compiled,
     )
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
             scenario,
             questions,
             show=show,
-            executor=executor_named(executor) if form is None else None,
+            executor=executor_named(executor) if compiled is None else None,
             on_step=on_step,
         )
     note = keep_audit(scenario, found)
     if as_json:
-        about = {} if form is None else {"form": form, "new_users": NEW_USERS[form]}
+        about = {} if compiled is None else {"form": compiled.name, "new_users": compiled.new_users}
         print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
         return
-    if form is not None:
+    if compiled is not None:
         print_sentence(f"Each step below shows lists by {form}, compiled from its rule. The lists now are the model's.")
     print_cost(found, target)
-    if form is not None:
-        print_sentence(NEW_USERS[form])
+    if compiled is not None:
+        print_sentence(compiled.new_users)
     if note is not None:
         print_sentence(note)
     if found.certified:

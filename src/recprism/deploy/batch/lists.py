@@ -27,8 +27,9 @@ from recprism.rerank import Constrained, Features, Optimal
 from recprism.rerank._kernels.prices import fading_of, filling_of, prices_of
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
+from recprism.rerank._terms import Terms
 from recprism.rerank.constraints._repair import pinned_items
-from recprism.rerank.optimal import Terms, most_relevant, search
+from recprism.rerank.optimal import most_relevant, search
 
 USERS_COMPARED = 4096  # users whose lists are looked up among their candidates at once
 

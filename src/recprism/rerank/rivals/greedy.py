@@ -13,7 +13,7 @@ from recprism.rerank._kernels.prices import TIE
 from recprism.rerank._pool import Pool
 from recprism.rerank.features import Features
 from recprism.rerank.goal import Goal
-from recprism.rerank.optimal import USERS_AT_ONCE, Optimal, Terms, most_relevant
+from recprism.rerank.optimal import USERS_AT_ONCE, Optimal, most_relevant, terms_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Greedy(Optimal):
         if (self.trade_off == 0 and self.history_weight == 0) or k == 0:
             return positions
         here, places = pool.to("cpu"), positions.cpu()
-        terms = Terms.of(self, pool, k, features).arrays(np.zeros(pool.n_items, np.int64))
+        terms = terms_of(self, pool, k, features).arrays(np.zeros(pool.n_items, np.int64))
         arrays = [tensor.numpy() for tensor in (here.items, here.relevance, here.lengths, places)]
         tied = Goal.parse(self.goals).ties_users
         step = pool.n_users if tied else USERS_AT_ONCE  # one thread if users affect each other

@@ -13,9 +13,9 @@ from recprism._command_line import command_line
 from recprism.errors import InputError
 from recprism.runs._bound_files import BoundFiles
 from recprism.runs._event_log import append_event, read_events
+from recprism.runs._run_parts.fail_safe import FailSafeSink
 from recprism.runs._run_parts.stage import TRAINING
 from recprism.runs.config import RunConfig, read_config
-from recprism.runs.sinks import FailSafeSink
 
 AUDITS = "audit.json"
 SHARED = (

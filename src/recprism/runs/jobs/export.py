@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from recprism._log import phase
-from recprism.forms.rule_file import RuleFile
-from recprism.forms.vectors import Export
+from recprism.data.progress import ProgressCallback
+from recprism.forms.form import Form, Written, default_form, form_named
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.run import Run
 
@@ -21,8 +21,9 @@ def export_run(
     *,
     concepts: Sequence[str] = (),
     min_support: int = 2,
+    on_step: ProgressCallback | None = None,
     **options: Any,
-) -> tuple[str, Path, Export | RuleFile]:
+) -> tuple[Form, Path, Written]:
     """Write the rule of a run, or what it is compiled into for live lists.
 
     Args:
@@ -32,14 +33,16 @@ def export_run(
         concepts: What dials have weights for, as in :func:`recprism.runs.jobs.concepts.find_concepts`; the categories
             by default.
         min_support: How many candidate items one of ``concepts`` must tell from the others.
-        **options: Of :meth:`recprism.Result.export`.
+        on_step: Receives progress.
+        **options: Of the form.
 
     Returns:
         The form, the folder, and what was written.
     """
     found = run.model_or_result()
-    form = form or ("vectors" if found.rule is None else "rule")
-    where = run.export_path(form) if folder is None else Path(folder)
+    named = form or default_form(found.rule is not None)
     if concepts:
         options["concepts"] = find_concepts(run, concepts, found.context(), min_support)
-    return form, where, found.export(where, form, **options)
+    chosen = form_named(named, **options)
+    where = run.export_path(chosen.name) if folder is None else Path(folder)
+    return chosen, where, found.export(where, chosen, on_step=on_step)
