@@ -46,7 +46,7 @@ STEPS: dict[str, list[str]] = {
     "audit": ["audit", "films", "--json"],
     "diversify": ["diversify", "films", "--budget", "0.1", "--goal", "subtopic_coverage", "--json"],
     "explain": ["explain", "films", "--draws", "49", "--json"],
-    "explain user": ["explain", "films", "--user", "1", "--judged", "--json"],
+    "why": ["why", "films", "--user", "1", "--judged", "--json"],
     "check": ["check", "films", "--max-ndcg-loss", "0.2", "--json"],
     "recommend": ["recommend", "films", "--judged", "-o", "lists.parquet", "--json"],
     "recommend live": ["recommend", "films", "-o", "live.parquet", "--json"],

@@ -289,7 +289,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["check", "run", "--min-gain", "sc=5%", "--min-gain", "sc=6%"], "--min-gain sc is given twice"),
         (["trian"], "no such command 'trian'; did you mean 'train'?"),
         (["recommend"], "RUN is missing; see `recprism recommend --help`"),
-        (["monitor", "run"], "--lists or --served is missing; see `recprism monitor --help`"),
+        (["monitor", "run"], "--lists is missing; see `recprism monitor --help`"),
     ],
 )
 def test_bad_words_get_one_sentence_and_exit_2(

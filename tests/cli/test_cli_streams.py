@@ -64,7 +64,7 @@ TABLES = [
         r"diverse: why the lists are as they are \(judged lists: history before the test",
         r"explains these",
     ),
-    ("explain diverse --user 1", r"diverse: why these items, for user 1", r"rank"),
+    ("why diverse --user 1", r"diverse: why these items, for user 1", r"rank"),
     ("dials diverse", r"diverse: a few named weights per user", r"changed lists that the weights return"),
     ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),
     (

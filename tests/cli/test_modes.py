@@ -27,7 +27,8 @@ ALWAYS = {
     "evaluate": "target metrics against bootstrap output as_json",
     "recommend": "run_directory k users judged output base name as_json",
     "audit": "target as_json",
-    "explain": "lists as_json",
+    "why": "run_directory user item why_not what_if judged name as_json",
+    "explain-lists": "lists base scores columns draws seed as_json",
     "search": "executor metrics resume name mlflow as_json",
     "erase": "run_directory user goal axes part name as_json",
     "export": "run_directory output form name as_json",
@@ -35,7 +36,8 @@ ALWAYS = {
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout log watch max_bytes "
     "max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
-    "monitor": "run_directory served floor output junit as_json",
+    "monitor-log": "export served taken floor max_fallbacks max_unmet max_milliseconds holdout_share output junit "
+    "as_json",
     "experiment": "run_directory holdout power alpha part name as_json",
     "interleave": "target as_json",
     "report": "run_directory output part name as_json",
@@ -111,17 +113,12 @@ MINIMAL = {
         "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",
         "without --subtopic-column": "lists.csv",
     },
-    "explain": {
-        "with --lists": "--lists lists.csv --run run",
-        "without --lists": "found",
-        "with --user": "found --user 1",
-        "without --user": "found",
-        "with --judged or without --user": "found --user 1 --judged",
-        "with --user and without --judged": "found --user 1",
-        "with --scores": "--lists lists.csv --scores lists.csv",
-        "without --scores": "--lists lists.csv --run run",
-        "with --subtopic-column": "--lists lists.csv --scores lists.csv --items i.csv --subtopic-column c",
-        "without --subtopic-column": "--lists lists.csv --scores lists.csv",
+    "why": {"with --judged": "found --user 1 --judged", "without --judged": "found --user 1"},
+    "explain-lists": {
+        "with --scores": "lists.csv --scores lists.csv",
+        "without --scores": "lists.csv --run run",
+        "with --subtopic-column": "lists.csv --scores lists.csv --items i.csv --subtopic-column c",
+        "without --subtopic-column": "lists.csv --scores lists.csv",
     },
     "search": {
         "for a new search": "run",
@@ -154,13 +151,9 @@ MINIMAL = {
         "without --holdout": "rule",
     },
     "check": {"with --measured": "found --measured", "without --measured": "found"},
-    "monitor": {
-        "with --served": "rule --served log --taken taken.csv",
-        "without --served": "found --lists lists.csv",
+    "monitor-log": {
         "with --taken": "rule --served log --taken taken.csv",
         "without --taken": "rule --served log",
-        "with --lists or --taken": "found --lists lists.csv",
-        "with --served and without --taken": "rule --served log",
     },
     "experiment": {"with --holdout": "found --holdout 5% --click-rate 8%", "without --holdout": "found"},
     "interleave": {

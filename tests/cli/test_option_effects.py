@@ -88,10 +88,10 @@ monitor run --lists lists.csv --fewest 2 --json | --judged
 monitor run --lists lists.csv --fewest 2 --json | --output out.csv
 monitor run --lists lists.csv --fewest 2 --json | --junit out.xml
 monitor run --lists lists.csv --json | --fewest 2
-explain run --user u1 --json | --judged
-explain run --user u1 --json --judged | --part validation
-explain run --user u1 --json | --what-if 'without=item 2'
-explain run --user u1 | --why-not 'item 2'
+why run --user u1 --json | --judged
+why run --user u1 --json --judged | --part validation
+why run --user u1 --json | --what-if 'without=item 2'
+why run --user u1 | --why-not 'item 2'
 explain run --draws 9 --json | --seed 1
 explain run --json | --draws 9
 dials run --json | --user u1
@@ -237,8 +237,9 @@ diversify cli/test_next_lines.py approximate
 audit cli/test_clusters.py clusters
 audit cli/test_audit_agrees.py form
 diversify cli/test_clusters.py clusters
-explain cli/test_cli_explain.py user item lists base run scores train
-explain runs/test_concepts.py concepts
+why cli/test_cli_explain.py user item
+explain-lists cli/test_cli_explain.py base run scores train
+explain-lists runs/test_concepts.py concepts
 steer cli/test_cli.py user settings keep
 search cli/test_cli.py accuracy settings resume
 erase cli/test_cli_erase.py user item draws controls top
@@ -260,7 +261,7 @@ serve service/test_safety.py host token caller_token prices max_bytes max_in_fli
 serve cli/test_cli.py port
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
-monitor cli/test_served_log.py served taken max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
+monitor-log cli/test_served_log.py served taken max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor deploy/test_monitor.py each_segment

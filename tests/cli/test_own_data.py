@@ -119,9 +119,13 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["explain", "run"],
         ["diversify", "run", *EDITED, "--name", "rule"],
         ["explain", "run", "--name", "rule"],
-        ["explain", "run", "--name", "rule", "--user", "a,b"],
-        ["explain", "run", "--name", "rule", "--user", "007", "--what-if", "without=🎬 film"],
     ],
+    "why": [
+        ["diversify", "run", *EDITED, "--name", "why"],
+        ["why", "run", "--name", "why", "--user", "a,b"],
+        ["why", "run", "--name", "why", "--user", "007", "--what-if", "without=🎬 film"],
+    ],
+    "explain-lists": [["explain-lists", "lists.csv", "--run", "run", "--draws", "0"]],
     "dials": [["dials", "run"]],
     "steer": [
         ["diversify", "run", *EDITED, "--name", "dials"],
@@ -170,7 +174,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
 COSTLY = {"report", "frontier"}
-ELSEWHERE = {"studio", "import", "refit", "serve"}  # test_studio, test_cli_import.py, test_refit.py, tests/service
+ELSEWHERE = {"studio", "import", "monitor-log", "refit", "serve"}
+"""Tried in test_studio, test_cli_import.py, test_served_log.py, test_refit.py and tests/service."""
 
 
 def test_every_command_is_tried() -> None:

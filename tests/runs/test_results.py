@@ -206,7 +206,7 @@ READERS = (
     ("check", "--max-ndcg-loss", "0.9"),
     ("experiment", "-m", "subtopic_coverage@10"),
     ("explain", "--draws", "0"),
-    ("explain", "--user", "1"),
+    ("why", "--user", "1"),
     ("dials", "--user", "1"),
     ("steer", "--user", "1", "--set", "Drama=0.1"),
     ("report", "--draws", "0"),

@@ -226,12 +226,17 @@ frontier plain
 frontier run --rivals magic
 compare --grid ml-1m
 explain run
-explain found --item 1
-explain found --user 1 --draws 99
-explain found --user 99999999999999999999
+explain
 explain found --user 1
-explain certified --user 1 --part test
-explain --lists nowhere.csv
+explain --lists lists.csv
+why certified
+why found --user 99999999999999999999
+why found --user 1
+why certified --user 1 --part test
+why certified --user 1 --item 1 --why-not 2
+why certified --user 1 --what-if colour=red
+explain-lists lists.csv
+explain-lists nowhere.csv --run run
 dials certified --concepts colour
 dials certified --concepts clusters=few
 dials certified --concepts nothing.csv
@@ -247,8 +252,9 @@ dials uncategorised
 dials uncategorised --concepts categories
 dials run
 explain run --concepts popularity
-explain --lists lists.csv --scores a.csv --concepts clusters=3
-explain --lists lists.csv --run run --concepts popularity
+explain-lists lists.csv --scores a.csv --concepts clusters=3
+explain-lists lists.csv --run run --train a.csv
+explain-lists lists.csv --run run --concepts popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 steer certified --user 1 --set Drama=0.1
@@ -318,6 +324,9 @@ monitor found --lists lists.csv --floor nan
 monitor found --lists lists.csv --day-column day --column day=rank
 monitor run
 monitor run --served nowhere
+monitor-log run --served nowhere
+monitor-log rule
+monitor-log rule --served log --max-hit-loss 5%
 monitor found --lists lists.csv --taken a.csv
 experiment found --holdout 5%
 experiment found --click-rate 5%

@@ -268,6 +268,7 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("experiment",): ("--budget", "30%"),
     ("steer",): ("--user", "1", "--set", "Drama=0.1"),
     ("explain",): ("--draws", "0"),
+    ("explain-lists",): ("--run", "whole", "--draws", "0"),
     ("report",): ("--draws", "0"),
     ("erase",): ("--controls", "0"),
     ("diversify",): ("--budget", "30%", "--overwrite"),

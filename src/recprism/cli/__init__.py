@@ -17,8 +17,8 @@ import typer
 from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
-from recprism.cli.deploy import batch, check, experiment, export, interleave, monitor, refit, serve
-from recprism.cli.diversity import audit, dials, diversify, explain, steer
+from recprism.cli.deploy import batch, check, experiment, export, interleave, monitor, monitor_log, refit, serve
+from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
 from recprism.cli.model import evaluate, import_vectors, recommend, runs, train
 from recprism.cli.pages import report, studio
 from recprism.cli.paper import compare, erase, frontier, reproduce, search
@@ -39,6 +39,8 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "audit": audit.audit,
         "diversify": diversify.diversify,
         "explain": explain.explain,
+        "why": why.why,
+        "explain-lists": explain_lists.explain_lists,
         "dials": dials.dials,
         "steer": steer.steer,
     },
@@ -56,6 +58,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "serve": serve.serve,
         "check": check.check,
         "monitor": monitor.monitor,
+        "monitor-log": monitor_log.monitor_log,
         "experiment": experiment.experiment,
         "interleave": interleave.interleave,
     },

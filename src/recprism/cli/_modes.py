@@ -250,15 +250,8 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         _with("--form", "form", otherwise="executor"),
         BY_COLUMN,
     ),
-    "explain": (
-        _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
-        _with("--user", "user", "item why_not what_if judged", otherwise="draws seed"),
-        _either(
-            lambda it: not _has(it, "user") or _has(it, "judged"),
-            "with --judged or without --user",
-            "part",
-            "with --user and without --judged",
-        ),
+    "why": (_with("--judged", "judged", "part"),),
+    "explain-lists": (
         _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
         BY_COLUMN,
     ),
@@ -309,21 +302,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
     ),
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
     "check": (_with("--measured", "measured", otherwise="confidence"),),
-    "monitor": (
-        _with(
-            "--served",
-            "served",
-            "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
-            otherwise="lists held_out metric day_column confident each_segment fewest judged bootstrap seed name",
-        ),
-        _with("--taken", "taken", "max_hit_loss"),
-        _either(
-            lambda it: not _has(it, "served") or _has(it, "taken"),
-            "with --lists or --taken",
-            "columns",
-            "with --served and without --taken",
-        ),
-    ),
+    "monitor-log": (_with("--taken", "taken", "max_hit_loss columns"),),
     "experiment": (
         _with(
             "--holdout",

@@ -87,7 +87,7 @@ def experiment(
     The margins are those of --budget and --guard, or those of the run if neither is given.
 
     With --holdout, the plan is that of a share of requests at price 0, for `recprism serve --holdout`. It gives the
-    requests for a test with a single look, and for the confidence sequences of `recprism monitor --served`.
+    requests for a test with a single look, and for the confidence sequences of `recprism monitor-log`.
 
     Examples:
 
@@ -157,5 +157,5 @@ def _show_holdout(plan: HoldoutPlan, per_day: int | None, as_json: bool) -> None
     print_sentence(plan.sentence())
     if days is not None:
         print_sentence(f"With {per_day:,} requests a day: {days:,} days.")
-    watch = command_line("monitor", "EXPORT", served="LOG", taken="FILE", holdout_share=f"{plan.share:g}")
+    watch = command_line("monitor-log", "EXPORT", served="LOG", taken="FILE", holdout_share=f"{plan.share:g}")
     say(f"when there is a log of `recprism serve`, watch it: {watch}")
