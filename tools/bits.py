@@ -55,7 +55,7 @@ STEPS: dict[str, list[str]] = {
     "export rule": ["export", "films", "-o", "rule", "--json"],
     "players": ["search", "gcn", "--set", "iterations=10", "--json"],
     "erase": ["erase", "gcn", "--draws", "19", "--json"],
-    "erase user": ["erase", "gcn", "--user", "1", "--json"],
+    "changes": ["changes", "gcn", "--user", "1", "--json"],
     "frontier": ["frontier", "gcn", "--goal", "subtopic_coverage", "--rivals", "mmr,xquad", "--json"],
     "search shared": [*SEARCH, "--preset", "shared", "--accuracy", "ndcg", "--name", "shared", "--json"],
     "search ucb": [*SEARCH, "--preset", "shared", "--set", "policy=ucb", "--name", "ucb", "--json"],

@@ -24,13 +24,14 @@ ALWAYS = {
     "features": "reviews tuples attributes output as_json",
     "train": "resume mlflow as_json",
     "import": "scores output interactions held_out columns items subtopic_column overwrite as_json",
-    "evaluate": "target metrics against bootstrap output as_json",
+    "evaluate": "run_directory metrics part against base bootstrap output name as_json",
+    "evaluate-lists": "lists metrics run columns bootstrap output as_json",
     "recommend": "run_directory k users judged output base name as_json",
-    "audit": "target as_json",
+    "audit": "run_directory goal budgets guard confidence approximate clusters form show as_json",
     "why": "run_directory user item why_not what_if judged name as_json",
     "explain-lists": "lists base scores columns draws seed as_json",
     "search": "executor metrics resume name mlflow as_json",
-    "erase": "run_directory user goal axes part name as_json",
+    "erase": "run_directory goal axes features draws controls part held_out_users seed name as_json",
     "export": "run_directory output form name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout log watch max_bytes "
@@ -38,8 +39,7 @@ ALWAYS = {
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor-log": "export served taken floor max_fallbacks max_unmet max_milliseconds holdout_share output junit "
     "as_json",
-    "experiment": "run_directory holdout power alpha part name as_json",
-    "interleave": "target as_json",
+    "interleave": "run_directory output k judged seed name as_json",
     "report": "run_directory output part name as_json",
 }
 """Command -> the parameters that have an effect in every mode, with blanks between."""
@@ -84,20 +84,20 @@ MINIMAL = {
         "without --subtopic-column": IMPORT,
     },
     "evaluate": {
-        "for a run": "run",
-        "for a file of lists": "lists.csv",
+        "with --against": "run --against run",
+        "without --against": "run",
+        "with --bootstrap above 0 or --against": "run",
+        "with --bootstrap 0 and without --against": "run --bootstrap 0",
+    },
+    "evaluate-lists": {
         "with --run": "lists.csv --run run",
         "without --run": "lists.csv",
         "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",
         "without --subtopic-column": "lists.csv",
-        "with --against": "run --against run",
-        "without --against": "run",
-        "for a run, with --run or with --against": "lists.csv --against run",
-        "for a file of lists without --run and --against": "lists.csv",
         "with --run or --held-out": "lists.csv --held-out h.csv",
         "without --run and --held-out": "lists.csv",
-        "with --bootstrap above 0 or --against": "run",
-        "with --bootstrap 0 and without --against": "run --bootstrap 0",
+        "with --bootstrap above 0": "lists.csv",
+        "with --bootstrap 0": "lists.csv --bootstrap 0",
     },
     "recommend": {
         "with --judged": "run --judged",
@@ -105,14 +105,7 @@ MINIMAL = {
         "for a result that must keep constraints": "bound",
         "for a result without such constraints": "found",
     },
-    "audit": {
-        "with --form": "run --form dials",
-        "without --form": "run",
-        "for a run": "run",
-        "for a file of lists": "lists.csv",
-        "with --subtopic-column": "lists.csv --items i.csv --subtopic-column c",
-        "without --subtopic-column": "lists.csv",
-    },
+    "audit": {"with --form": "run --form dials", "without --form": "run"},
     "why": {"with --judged": "found --user 1 --judged", "without --judged": "found --user 1"},
     "explain-lists": {
         "with --scores": "lists.csv --scores lists.csv",
@@ -127,10 +120,6 @@ MINIMAL = {
         "with shared credit": "run --preset shared",
     },
     "erase": {
-        "with --user": "found --user 1",
-        "without --user": "found",
-        "for the whole run": "found",
-        "for a single user or item": "found --item 1",
         "with --json": "found --json",
         "without --json": "found",
         "with --controls above 0": "found",
@@ -155,13 +144,7 @@ MINIMAL = {
         "with --taken": "rule --served log --taken taken.csv",
         "without --taken": "rule --served log",
     },
-    "experiment": {"with --holdout": "found --holdout 5% --click-rate 8%", "without --holdout": "found"},
-    "interleave": {
-        "for a run": "found",
-        "for a file of interleaved lists": "lists.csv",
-        "with --judged": "found --judged",
-        "without --judged": "found",
-    },
+    "interleave": {"with --judged": "found --judged -o new.csv", "without --judged": "found -o new.csv"},
     "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
 }
 """Command -> mode -> the rest of a command line in that mode."""

@@ -57,7 +57,7 @@ frontier 'my runs/a b' --goal subtopic_coverage --rivals mmr
 search 'my runs/a b' --set iterations=3 --set side=item --name found
 explain 'my runs/a b' --name found --part validation --draws 0
 erase 'my runs/a b' --name found --part validation --features 2 --draws 1 --controls 0
-erase 'my runs/a b' --name found --user 'u 1' --axes raw
+changes 'my runs/a b' --name found --user 'u 1' --axes raw
 diversify 'my runs/a b' --budget 50% {LOOSE} --name bold --max-share 'Sci, Fi=90%' --allow-violations
 explain 'my runs/a b' --name bold --part validation --draws 0
 why 'my runs/a b' --name bold --user 'Smith, J.' --judged --part validation

@@ -24,7 +24,7 @@ STATS = "data stats orders.csv --threshold none"
 ABOUT = "--items items.csv --subtopic-column genres"
 WIDE = "--budget 50% --confidence 50% --approximate"
 ERASE = "erase run --name found --draws 1 --controls 0 --json"
-HOLDOUT = "experiment run --holdout 5% --click-rate 8% --json"
+HOLDOUT = "holdout run --share 5% --click-rate 8% --json"
 DIALS = "export run --form dials -o out"
 
 EFFECTS = f"""
@@ -69,9 +69,11 @@ experiment run --budget 50% --json | --alive 50%
 experiment run --budget 50% --json | --users-per-day 10
 experiment run --budget 50% --json | --part validation
 experiment run --json | --budget 40%
-experiment run --json | --holdout 5% --click-rate 8%
 {HOLDOUT} | --change 3%
 {HOLDOUT} | --requests-per-day 1000
+{HOLDOUT} | --power 90%
+{HOLDOUT} | --alpha 10%
+{HOLDOUT} | --part validation
 check run --max-ndcg-loss 90% --json | --max-loss recall=90%
 check run --max-ndcg-loss 90% --json | --min-gain sc=1%
 check run --max-ndcg-loss 90% --json | --confidence 80%
@@ -227,11 +229,10 @@ import cli/test_cli_import.py interactions held_out set_aside
 import cli/test_import_scores.py scores
 import models/test_adapters.py item_key user_ids
 import cli/test_cli.py seed
-evaluate cli/test_cli.py run held_out
-evaluate cli/test_limits.py catalogue_size missing
-evaluate trust/test_popularity.py train
-audit trust/test_popularity.py train
-audit cli/test_cli.py held_out show
+evaluate-lists cli/test_cli.py run held_out
+evaluate-lists cli/test_limits.py catalogue_size missing
+evaluate-lists trust/test_popularity.py train
+audit cli/test_cli.py show
 diversify cli/test_cli.py budget confidence
 diversify cli/test_next_lines.py approximate
 audit cli/test_clusters.py clusters
@@ -242,7 +243,9 @@ explain-lists cli/test_cli_explain.py base run scores train
 explain-lists runs/test_concepts.py concepts
 steer cli/test_cli.py user settings keep
 search cli/test_cli.py accuracy settings resume
-erase cli/test_cli_erase.py user item draws controls top
+erase cli/test_cli_erase.py draws controls top
+changes cli/test_cli_erase.py user item axes top
+changes cli/test_next_lines.py goal part
 compare cli/test_cli.py grid output
 compare cli/test_next_lines.py seeds
 frontier cli/test_frontier_table.py rivals
@@ -265,7 +268,9 @@ monitor-log cli/test_served_log.py served taken max_milliseconds max_hit_loss ho
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor deploy/test_monitor.py each_segment
-interleave deploy/test_interleave.py output clicks
+holdout cli/test_option_effects.py share click_rate
+interleave deploy/test_interleave.py output
+score-clicks deploy/test_interleave.py clicks
 report report/test_report.py output part draws
 report report/test_headline.py seed
 studio studio/test_attacks.py host port

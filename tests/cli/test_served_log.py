@@ -86,7 +86,16 @@ def test_an_eighth_of_the_requests_is_too_much_for_a_limit(recprism: Recprism, f
 
 def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
     found = recprism(
-        "monitor-log", "rule", "--served", "log", "--taken", "taken.csv", "--column", "item=what", "--max-hit-loss", "5%"
+        "monitor-log",
+        "rule",
+        "--served",
+        "log",
+        "--taken",
+        "taken.csv",
+        "--column",
+        "item=what",
+        "--max-hit-loss",
+        "5%",
     )
     assert found.code == 0, found.err
     assert "not decided: loss of the hit rate is unknown, at most 5% wanted" in found.out
@@ -104,7 +113,7 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
         ("studio rule --export rule", "--served and --export go together"),
         ("studio rule --served nowhere --export rule", "there is no .parquet file"),
         ("studio rule --served log --export log", "is no export of a rule"),
-        ("experiment rule --holdout 5%", "--holdout needs --click-rate"),
+        ("holdout rule --share 5%", "--click-rate is missing"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(line: str, message: str, recprism: Recprism, folder: Path) -> None:

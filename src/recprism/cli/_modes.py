@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from recprism.cli._usage import parameter_name
@@ -87,14 +86,6 @@ def _with(option: str, name: str, options: str = "", *, otherwise: str = "") -> 
     return _either(lambda values: _has(values, name), f"with {option}", options, f"without {option}", otherwise)
 
 
-def _of_run_or_file(run: str, file: str, of_file: str = "for a file of lists") -> Choice:
-    """A choice by TARGET; nothing is chosen if it does not exist, which the command then says."""
-    return (
-        Mode("for a run", run, lambda values: Path(values["target"]).is_dir()),
-        Mode(of_file, file, lambda values: Path(values["target"]).exists() and not Path(values["target"]).is_dir()),
-    )
-
-
 def _of_data(source: str) -> Choice:
     """A choice by the parameter that names the data."""
 
@@ -169,7 +160,6 @@ TRAINED = (
     "output data model model_preset settings metric split preset threshold min_user min_item columns items "
     f"{SUBTOPICS} data_root seed device overwrite"
 )
-LIST_FILES = f"held_out train items {SUBTOPICS}"
 
 OF_VECTORS = "to metric alpha margin for_index"
 
@@ -211,30 +201,24 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         BY_COLUMN,
     ),
     "evaluate": (
-        _of_run_or_file(
-            "part base name", f"part run columns catalogue_size missing {LIST_FILES}", "for a file of lists"
-        ),
-        _with("--run", "run", otherwise=f"{LIST_FILES} catalogue_size"),
-        BY_COLUMN,
         _with("--against", "against", "against_name"),
-        _either(
-            lambda it: Path(it["target"]).is_dir() or _has(it, "run", "against"),
-            "for a run, with --run or with --against",
-            "part",
-            "for a file of lists without --run and --against",
-        ),
-        _either(
-            lambda it: _has(it, "run", "held_out"),
-            "with --run or --held-out",
-            "missing",
-            "without --run and --held-out",
-        ),
         _either(
             lambda it: it["bootstrap"] > 0 or _has(it, "against"),
             "with --bootstrap above 0 or --against",
             "seed",
             "with --bootstrap 0 and without --against",
         ),
+    ),
+    "evaluate-lists": (
+        _with("--run", "run", "part", otherwise=f"held_out train items catalogue_size {SUBTOPICS}"),
+        BY_COLUMN,
+        _either(
+            lambda it: _has(it, "run", "held_out"),
+            "with --run or --held-out",
+            "missing",
+            "without --run and --held-out",
+        ),
+        _either(lambda it: it["bootstrap"] > 0, "with --bootstrap above 0", "seed", "with --bootstrap 0"),
     ),
     "recommend": (
         _with("--judged", "judged", "part"),
@@ -243,13 +227,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
             Mode("for a result without such constraints", "", lambda it: _must_keep(it) is False),
         ),
     ),
-    "audit": (
-        _of_run_or_file(
-            "goal budgets guard confidence approximate clusters form show executor", f"columns {LIST_FILES}"
-        ),
-        _with("--form", "form", otherwise="executor"),
-        BY_COLUMN,
-    ),
+    "audit": (_with("--form", "form", otherwise="executor"),),
     "why": (_with("--judged", "judged", "part"),),
     "explain-lists": (
         _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
@@ -268,20 +246,8 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
         ),
     ),
     "erase": (
-        _with("--user", "user", otherwise="item"),
-        _either(
-            lambda it: not _has(it, "user", "item"),
-            "for the whole run",
-            "features curve draws controls held_out_users seed",
-            "for a single user or item",
-        ),
         _with("--json", "as_json", otherwise="curve"),
-        _either(
-            lambda it: it["controls"] > 0,
-            "with --controls above 0",
-            "top",
-            "with --controls 0",
-        ),
+        _either(lambda it: it["controls"] > 0, "with --controls above 0", "top", "with --controls 0"),
     ),
     "export": (
         (
@@ -303,18 +269,7 @@ COMMANDS: dict[str, tuple[Choice, ...]] = {
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
     "check": (_with("--measured", "measured", otherwise="confidence"),),
     "monitor-log": (_with("--taken", "taken", "max_hit_loss columns"),),
-    "experiment": (
-        _with(
-            "--holdout",
-            "holdout",
-            "click_rate change requests_per_day",
-            otherwise="budget guard share alive users_per_day",
-        ),
-    ),
-    "interleave": (
-        _of_run_or_file("output k part judged seed name", "clicks columns", "for a file of interleaved lists"),
-        _with("--judged", "judged", "part"),
-    ),
+    "interleave": (_with("--judged", "judged", "part"),),
     "report": (
         (
             Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),

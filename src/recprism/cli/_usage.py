@@ -22,6 +22,9 @@ MOVED = {
     **dict.fromkeys(("explain --user", "explain --item", "explain --why-not", "explain --what-if"), "why"),
     "explain --lists": "explain-lists",
     "monitor --served": "monitor-log",
+    "experiment --holdout": "holdout",
+    "interleave --clicks": "score-clicks",
+    **dict.fromkeys(("erase --user", "erase --item"), "changes"),
 }
 """A command with an option that it had before version 0.3 -> the command that does the same."""
 
