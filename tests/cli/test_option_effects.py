@@ -25,6 +25,8 @@ ABOUT = "--items items.csv --subtopic-column genres"
 WIDE = "--budget 50% --confidence 50% --approximate"
 ERASE = "erase run --name found --draws 1 --controls 0 --json"
 HOLDOUT = "holdout run --share 5% --click-rate 8% --json"
+LISTS = "evaluate-lists lists.csv --run run --json"
+EXPLAINED = "explain-lists lists.csv --run run --json"
 DIALS = "export run --form dials -o out"
 
 EFFECTS = f"""
@@ -44,6 +46,11 @@ evaluate run --json | --output out.csv
 evaluate run --json | --name found
 evaluate run --json | --against run
 evaluate run --against run --json | --against-name found
+{LISTS} | --metrics recall@5
+{LISTS} | --part validation
+{LISTS} | --bootstrap 0
+{LISTS} | --seed 1
+{LISTS} | --output out.csv
 recommend run -o out.csv --json | -k 3
 recommend run -o out.csv --json | --users u1
 recommend run -o out.csv --json | --judged
@@ -94,6 +101,11 @@ why run --user u1 --json | --judged
 why run --user u1 --json --judged | --part validation
 why run --user u1 --json | --what-if 'without=item 2'
 why run --user u1 | --why-not 'item 2'
+explain run --draws 0 --json | --part validation
+{EXPLAINED} | --part validation
+{EXPLAINED} | --concepts clusters=3
+{EXPLAINED} --draws 9 | --seed 1
+{EXPLAINED} | --draws 9
 explain run --draws 9 --json | --seed 1
 explain run --json | --draws 9
 dials run --json | --user u1
@@ -240,7 +252,6 @@ audit cli/test_audit_agrees.py form
 diversify cli/test_clusters.py clusters
 why cli/test_cli_explain.py user item
 explain-lists cli/test_cli_explain.py base run scores train
-explain-lists runs/test_concepts.py concepts
 steer cli/test_cli.py user settings keep
 search cli/test_cli.py accuracy settings resume
 erase cli/test_cli_erase.py draws controls top
@@ -264,7 +275,7 @@ serve service/test_safety.py host token caller_token prices max_bytes max_in_fli
 serve cli/test_cli.py port
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
-monitor-log cli/test_served_log.py served taken max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
+monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor deploy/test_monitor.py each_segment
