@@ -255,7 +255,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--split", "half"], "split.method"),
         (["train", "--data", "a.csv", "--column", "who=x"], "unknown name 'who'"),
         (["train", "--threshold", "high"], "write a number, or none"),
-        (["evaluate", "nowhere"], "no such run directory or file"),
+        (["evaluate", "nowhere"], "nowhere: not a run directory"),
         (["recommend", "nowhere"], "not a run directory"),
         (["train", "--resume", "nowhere"], "not a run directory"),
         (["data", "fetch", "amazon-cds-2014"], "no public address"),

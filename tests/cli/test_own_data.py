@@ -297,7 +297,6 @@ def test_a_mapped_column_that_no_file_has_is_refused(shop: Path, recprism: Recpr
     assert found.code == 2
     assert "--column timestamp=when: no file has a column 'when'; orders.csv (comma between columns) has" in found.err
     assert "unknown name 'colour'" in recprism("evaluate-lists", "orders.csv", "--column", "colour=x").err
-    assert "--column has no effect for a run" in recprism("evaluate", "run", "--column", "user_id=customer").err
 
 
 def test_what_was_read_of_the_categories_is_shown(shop: Path, recprism: Recprism) -> None:
