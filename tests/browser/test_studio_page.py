@@ -139,7 +139,7 @@ def test_enter_opens_a_user_with_reasons_on_hover_and_click(page: Any, shelf: Pa
     assert reason.evaluate(CUT) == "nowrap"
     page.locator("#after .entry.new").first.hover()
     assert reason.evaluate(CUT) == "normal"
-    assert page.inner_text("#command") == f"recprism explain {shelf / 'rule'} --user 12"
+    assert page.inner_text("#command") == f"recprism why {shelf / 'rule'} --user 12"
     title = page.locator("#after .entry.new button.title").first
     title.click()
     more = page.locator("#after .entry.new .more").first
@@ -186,7 +186,7 @@ def test_the_list_of_a_user_is_live_or_judged(page: Any, shelf: Path) -> None:
     page.get_by_role("checkbox", name="Judged lists").check()
     says(page.locator("#after-title")).to_contain_text("(judged list)")
     assert ranks(page, "after") == judged
-    assert page.inner_text("#command") == f"recprism explain {run.path} --user {user} --judged"
+    assert page.inner_text("#command") == f"recprism why {run.path} --user {user} --judged"
     page.locator("#after button.title").first.click()
     says(page.locator("#after .more .actions")).to_be_visible()
     assert "--judged" in page.inner_text("#command")

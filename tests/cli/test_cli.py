@@ -106,27 +106,28 @@ def test_a_file_of_lists_is_judged_as_the_run_itself(recprism: Recprism, trained
     wanted = "ndcg@10,recall@10,subtopic_coverage@10,catalogue_coverage@10,ilad@10,alpha_ndcg@10"
     own = recprism("evaluate", trained, "--json", "-m", wanted, "--bootstrap", 0).json
     foreign = recprism(
-        "evaluate", tmp_path / "lists.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
+        "evaluate-lists", tmp_path / "lists.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
     ).json
     assert own["scores"] == foreign["scores"]
     assert foreign["notes"] == []
     recprism("recommend", trained, "-k", 10, "-o", tmp_path / "live.parquet")
-    live = recprism("evaluate", tmp_path / "live.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0)
+    live = recprism(
+        "evaluate-lists", tmp_path / "live.parquet", "--run", trained, "--json", "-m", wanted, "--bootstrap", 0
+    )
     assert {row["mean"] for row in live.json["scores"] if row["metric"] in ("ndcg", "recall")} == {0.0}
     assert any("live lists never do" in note for note in live.json["notes"]), "a figure of 0 is explained"
 
 
 def test_nothing_but_a_file_of_lists(recprism: Recprism, tmp_path: Path) -> None:
     (tmp_path / "lists.csv").write_text("user_id,item_id,rank\na,x,1\na,y,2\nb,x,1\nb,z,2\n")
-    outcome = recprism("evaluate", tmp_path / "lists.csv", "--json", "-m", "personalisation@2,gini@2")
+    outcome = recprism("evaluate-lists", tmp_path / "lists.csv", "--json", "-m", "personalisation@2,gini@2")
     scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}
     assert scores["personalisation"] == pytest.approx(0.5)
     assert any("the catalogue is not known" in note for note in outcome.json["notes"])
-    plain = recprism("evaluate", tmp_path / "lists.csv")
+    plain = recprism("evaluate-lists", tmp_path / "lists.csv")
     assert plain.code == 0, plain.err
-    for words in (["--part", "validation"], ["--base"]):
-        refused = recprism("evaluate", tmp_path / "lists.csv", *words)
-        assert (refused.code, f"{words[0]} has no effect for a file of lists" in refused.err) == (2, True)
+    refused = recprism("evaluate-lists", tmp_path / "lists.csv", "--part", "validation")
+    assert (refused.code, "--part has no effect without --run" in refused.err) == (2, True)
 
 
 def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> None:
@@ -134,7 +135,14 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
     (tmp_path / "test.csv").write_text("user_id,item_id\na,y\nb,x\nb,w\nc,x\n")
     (tmp_path / "items.csv").write_text("item_id,genres\nx,g|h\ny,g\nz,h\nw,k\n")
     outcome = recprism(
-        *("evaluate", tmp_path / "lists.csv", "--held-out", tmp_path / "test.csv", "--items", tmp_path / "items.csv"),
+        *(
+            "evaluate-lists",
+            tmp_path / "lists.csv",
+            "--held-out",
+            tmp_path / "test.csv",
+            "--items",
+            tmp_path / "items.csv",
+        ),
         *("--subtopic-column", "genres", "--json", "-m", "recall@2,subtopic_coverage@2,catalogue_coverage@2,mrr@2"),
     )
     scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}
@@ -158,7 +166,7 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
 )
 def test_bad_lists(content: str, message: str, recprism: Recprism, tmp_path: Path) -> None:
     (tmp_path / "lists.csv").write_text(content)
-    outcome = recprism("evaluate", tmp_path / "lists.csv")
+    outcome = recprism("evaluate-lists", tmp_path / "lists.csv")
     assert outcome.code == 2
     assert message in outcome.err
     assert outcome.out == ""
@@ -233,7 +241,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
     monkeypatch.setenv("COLUMNS", "80")
     shown = recprism("--help").out
     assert re.findall(r"─ (\w+) ─", shown) == ["Options", *PANELS]
-    assert re.findall(r"(?m)^│ ([a-z]+) ", shown) == [name for panel in PANELS.values() for name in panel]
+    assert re.findall(r"(?m)^│ ([a-z][a-z-]*) ", shown) == [name for panel in PANELS.values() for name in panel]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +255,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--split", "half"], "split.method"),
         (["train", "--data", "a.csv", "--column", "who=x"], "unknown name 'who'"),
         (["train", "--threshold", "high"], "write a number, or none"),
-        (["evaluate", "nowhere"], "no such run directory or file"),
+        (["evaluate", "nowhere"], "nowhere: not a run directory"),
         (["recommend", "nowhere"], "not a run directory"),
         (["train", "--resume", "nowhere"], "not a run directory"),
         (["data", "fetch", "amazon-cds-2014"], "no public address"),
@@ -282,6 +290,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["diversify", "run"], "`recprism search run` searches without a budget"),
         (["diversify", "run", "--accuracy", "recall"], "there is no option --accuracy"),
         (["search", "run", "--budget", "5%"], "there is no option --budget"),
+        (["explain", "run", "--user", "1"], "there is no option --user; use `recprism why` instead"),
         (["refit", "run"], "--like is missing"),
         (["search"], "name a run to search in, or --resume one that was interrupted"),
         (["search", "--resume", "run", "--goal", "sc"], "--goal has no effect with --resume"),
@@ -289,7 +298,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["check", "run", "--min-gain", "sc=5%", "--min-gain", "sc=6%"], "--min-gain sc is given twice"),
         (["trian"], "no such command 'trian'; did you mean 'train'?"),
         (["recommend"], "RUN is missing; see `recprism recommend --help`"),
-        (["monitor", "run"], "--lists or --served is missing; see `recprism monitor --help`"),
+        (["monitor", "run"], "--lists is missing; see `recprism monitor --help`"),
     ],
 )
 def test_bad_words_get_one_sentence_and_exit_2(
@@ -403,13 +412,11 @@ def test_audit_shows_what_diversity_costs(recprism: Recprism, trained: Path) -> 
     assert shown.err.rstrip().splitlines()[-1].startswith("  or: recprism frontier")
 
 
-def test_audit_of_lists(recprism: Recprism, trained: Path, tmp_path: Path) -> None:
-    pl.read_parquet(trained / "subtopics.parquet").write_csv(tmp_path / "subtopics.csv")
-    recprism("recommend", trained, "-o", tmp_path / "lists.csv")
-    described = recprism("audit", tmp_path / "lists.csv", "--subtopics", tmp_path / "subtopics.csv")
-    assert described.code == 0, described.err
-    assert "lists alone are described" in described.out
-    assert recprism("audit").code == 2
+@pytest.mark.parametrize("command", ["audit", "evaluate"])
+def test_a_file_of_lists_is_no_run(recprism: Recprism, tmp_path: Path, command: str) -> None:
+    (tmp_path / "lists.csv").write_text("user_id,item_id,rank\na,x,1\n")
+    refused = recprism(command, tmp_path / "lists.csv")
+    assert (refused.code, "`recprism evaluate-lists` takes lists in files" in refused.err) == (2, True)
 
 
 def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def diversified(searched_run: Callable[..., Run]) -> Path:
 @pytest.mark.slow
 def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
     """Under a verdict that refuses, there are nulls and controls, and no factor or direction."""
-    assert call("erase", diversified, "--user", 1) == 0
+    assert call("changes", diversified, "--user", 1) == 0
     out, _ = capsys.readouterr()
     assert "Not checked against controls yet, so no factor is named" in out
     assert "came (rank)" in out
@@ -60,7 +60,7 @@ def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str],
     assert "Direction " not in out
     assert "takes back of" not in out
     assert "next: recprism" in err
-    assert call("erase", diversified, "--user", 1) == 0
+    assert call("changes", diversified, "--user", 1) == 0
     out, _ = capsys.readouterr()
     assert kept["verdict"]["sentence"] in out
     assert "largest parts" not in out
@@ -93,11 +93,11 @@ def test_a_verdict_that_holds_names_factors_next_to_nulls(
     assert out.count("null: a random direction") == 2
     assert out.count("null: the change scaled by 0.99") == 2
     user = planted.factors().user_ids[0]
-    assert call("erase", planted.path, "--user", user, "--axes", "raw", "--json") == 0
+    assert call("changes", planted.path, "--user", user, "--axes", "raw", "--json") == 0
     view = json.loads(capsys.readouterr().out)
     assert view["directions"]
     assert "factors matter to it" in view["checked"]
-    assert call("erase", planted.path, "--user", user, "--axes", "raw", "--top", 1, "--json") == 0
+    assert call("changes", planted.path, "--user", user, "--axes", "raw", "--top", 1, "--json") == 0
     assert len(json.loads(capsys.readouterr().out)["directions"]) == 1 < len(view["directions"])
 
 
@@ -105,13 +105,13 @@ def test_a_number_of_factors_is_refused_where_none_is_named(
     diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]
 ) -> None:
     for one in (("--user", 1), ("--item", 1)):
-        assert call("erase", diversified, *one, "--axes", "raw", "--top", 3) == 2
+        assert call("changes", diversified, *one, "--axes", "raw", "--top", 3) == 2
         assert "--top has no effect: no factor is named before" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_json_of_an_item(diversified: Path, capsys: pytest.CaptureFixture[str], call: Callable[..., int]) -> None:
-    assert call("erase", diversified, "--item", 1, "--json") == 0
+    assert call("changes", diversified, "--item", 1, "--json") == 0
     view = json.loads(capsys.readouterr().out)
     assert view["title"] == "Toy Story (1995)"
     assert {"promotion", "entered", "left"} <= set(view)
@@ -126,8 +126,8 @@ def test_results_of_a_rule_are_explained_by_the_rule(
 ) -> None:
     run = trained_run()
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.3}))
-    for words in ((), ("--user", 1), ("--item", 1)):
-        assert call("erase", run.path, *words) == 2
+    for command, *words in (("erase",), ("changes", "--user", 1), ("changes", "--item", 1)):
+        assert call(command, run.path, *words) == 2
         out, err = capsys.readouterr()
         assert not out
         assert "a rule makes its lists and no vector changed, so there are no factors to erase" in " ".join(err.split())
@@ -172,7 +172,7 @@ def test_the_whole_curve_without_controls(
         (("--goal", "scc@10"), "unknown metric 'scc'"),
         (("--controls", "3"), "fewer than 40 can never show a gain beyond chance"),
         (("--axes", "sideways"), "axes are"),
-        (("--item", "1"), "has no effect for a single user or item"),
+        (("--item", "1"), "there is no option --item; use `recprism changes` instead"),
         (("--controls", "0", "--top", "3"), "--top has no effect with --controls 0"),
     ],
 )

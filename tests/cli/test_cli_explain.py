@@ -1,4 +1,4 @@
-"""`recprism explain` as a user meets it."""
+"""`recprism explain`, `why` and `explain-lists` as a user meets them."""
 
 from __future__ import annotations
 
@@ -49,28 +49,28 @@ def test_all_users(run: Run, recprism: Recprism) -> None:
 
 def test_one_list_item_by_item(run: Run, recprism: Recprism) -> None:
     for judged in ((), ("--judged",)):
-        reasons = recprism("explain", run.path, "--user", 1, *judged, "--json").json["reasons"]
+        reasons = recprism("why", run.path, "--user", 1, *judged, "--json").json["reasons"]
         shown = recommend(run, 10, users=[1], live=not judged)[0]["item_id"].to_list()
         assert [reason["item"] for reason in reasons] == shown
-    reasons = recprism("explain", run.path, "--user", 1, "--json").json["reasons"]
+    reasons = recprism("why", run.path, "--user", 1, "--json").json["reasons"]
     new = next(reason for reason in reasons if reason["newcomer"])
-    one = recprism("explain", run.path, "--user", 1, "--item", new["item"]).out
+    one = recprism("why", run.path, "--user", 1, "--item", new["item"]).out
     assert new["sentence"] in one
     assert "together" in one
-    shown = recprism("explain", run.path, "--user", 1).out
+    shown = recprism("why", run.path, "--user", 1).out
     assert new["for_users"] in shown
 
 
 def test_why_not_and_what_if(run: Run, recprism: Recprism) -> None:
-    reasons = recprism("explain", run.path, "--user", 1, "--json").json["reasons"]
+    reasons = recprism("why", run.path, "--user", 1, "--json").json["reasons"]
     gone = [reason["replaced"]["item"] for reason in reasons if reason["replaced"]]
-    refused = recprism("explain", run.path, "--user", 1, "--why-not", gone[0], "--json").json
+    refused = recprism("why", run.path, "--user", 1, "--why-not", gone[0], "--json").json
     assert refused["in_base_list"]
     assert refused["replaces"]["margin"] >= 0
-    other = recprism("explain", run.path, "--user", 1, "--what-if", "price=0", "--json").json
+    other = recprism("why", run.path, "--user", 1, "--what-if", "price=0", "--json").json
     back = set(gone) & set(other["after"])  # not all: the user's history counts at any price
     assert back
-    banned = recprism("explain", run.path, "--user", 1, "--what-if", "ban=Drama", "--json").json
+    banned = recprism("why", run.path, "--user", 1, "--what-if", "ban=Drama", "--json").json
     genres = dict(run.items().select("item_id", "genres").iter_rows())
     assert not any("Drama" in genres[item] for item in banned["after"])
 
@@ -78,7 +78,7 @@ def test_why_not_and_what_if(run: Run, recprism: Recprism) -> None:
 def test_lists_from_files(run: Run, tmp_path: Path, recprism: Recprism) -> None:
     recommend(run, 10, live=False)[0].write_csv(tmp_path / "new.csv")
     recommend(run, 10, live=False, base=True)[0].write_csv(tmp_path / "old.csv")
-    words = ("explain", "--lists", tmp_path / "new.csv", "--base", tmp_path / "old.csv")
+    words = ("explain-lists", tmp_path / "new.csv", "--base", tmp_path / "old.csv")
     by_run = recprism(*words, "--run", run.path, "--draws", 0, "--json").json["choice_model"]
     assert by_run["verdict"] == "explains"
     factors = run.factors()
@@ -102,7 +102,7 @@ def test_players_have_no_rule_but_their_lists_can_be_tested(players: Run, recpri
     assert found.code == 0, found.err
     assert "there is no rule that made these lists" in found.out
     assert "recprism erase" in found.err
-    assert "recprism erase" in recprism("explain", players.path, "--user", 1).err
+    assert "recprism erase" in recprism("why", players.path, "--user", 1).err
 
 
 @pytest.mark.parametrize(
@@ -110,18 +110,17 @@ def test_players_have_no_rule_but_their_lists_can_be_tested(players: Run, recpri
     [
         (("--user", "unknown"), "user id 'unknown' is unknown"),
         (("--user", "987654321"), "987654321"),
-        (("--item", "1"), "--item has no effect without --user"),
+        (("--item", "1"), "--user is missing; see `recprism why --help`"),
         (("--user", "1", "--item", "1", "--why-not", "2"), "separate questions"),
         (("--user", "1", "--item", "987654321"), "987654321"),
         (("--user", "1", "--what-if", "colour=red"), "--what-if colour=red: write without=ITEM"),
         (("--user", "1", "--what-if", "price=much"), "--what-if price=much: write without=ITEM"),
         (("--user", "1", "--what-if", "ban=Cooking"), "Cooking"),
-        (("--user", "1", "--draws", "49"), "--draws has no effect with --user"),
-        (("--lists", "nowhere.csv"), "RUN has no effect with --lists"),
+        (("--user", "1", "--draws", "49"), "there is no option --draws"),
     ],
 )
 def test_bad_questions_get_one_sentence(run: Run, recprism: Recprism, words: tuple[str, ...], complaint: str) -> None:
-    found = recprism("explain", run.path, *words)
+    found = recprism("why", run.path, *words)
     assert found.code == 2
     assert complaint in found.err
     assert not found.out
@@ -130,8 +129,8 @@ def test_bad_questions_get_one_sentence(run: Run, recprism: Recprism, words: tup
 
 def test_lists_need_scores(tmp_path: Path, recprism: Recprism) -> None:
     (tmp_path / "new.csv").write_text("user_id,item_id,rank\n1,2,1\n", encoding="utf-8")
-    found = recprism("explain", "--lists", tmp_path / "new.csv")
-    assert (found.code, "--lists needs a run with --run RUN, or scores" in found.err) == (2, True)
+    found = recprism("explain-lists", tmp_path / "new.csv")
+    assert (found.code, "--run RUN, or in a file of scores, --scores FILE" in found.err) == (2, True)
     assert recprism("explain").code == 2
 
 

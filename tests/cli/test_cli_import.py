@@ -161,7 +161,7 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
     commands: list[list[object]] = [
         ["audit", run, "--goal", "subtopic_coverage"],
         ["recommend", run, "-k", "10", "-o", lists],
-        ["evaluate", lists, "--held-out", run.parent / "taken.csv"],
+        ["evaluate-lists", lists, "--held-out", run.parent / "taken.csv"],
         ["explain", run, "--draws", "0"],
         ["report", run, "--draws", "0"],
         ["export", run, "-o", tmp_path / "rule"],

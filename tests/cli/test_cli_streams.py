@@ -45,7 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TABLES = [
     # command, title, conclusion
     ("evaluate diverse --bootstrap 0", r"diverse, on the test part", r""),
-    ("evaluate lists.csv", r"lists\.csv", r"note: "),
+    ("evaluate-lists lists.csv", r"lists\.csv", r"note: "),
     ("evaluate diverse --against base --bootstrap 0", r"base against diverse, user by user", r""),
     ("recommend diverse --users 1", r"diverse: live lists: all known history$", r"Consumed items shown: 0"),
     (
@@ -64,7 +64,7 @@ TABLES = [
         r"diverse: why the lists are as they are \(judged lists: history before the test",
         r"explains these",
     ),
-    ("explain diverse --user 1", r"diverse: why these items, for user 1", r"rank"),
+    ("why diverse --user 1", r"diverse: why these items, for user 1", r"rank"),
     ("dials diverse", r"diverse: a few named weights per user", r"changed lists that the weights return"),
     ("experiment diverse", r"diverse: an A/B test, planned from the test part", r"guardrails"),
     (
@@ -72,7 +72,11 @@ TABLES = [
         r"diverse: what is alive of its gain in subtopic_coverage@10",
         r"of the promised gain",
     ),
-    ("interleave mixed.csv --clicks clicks.csv", r"clicks of clicks\.csv on the lists of mixed\.csv", r"users clicked"),
+    (
+        "score-clicks mixed.csv --clicks clicks.csv",
+        r"clicks of clicks\.csv on the lists of mixed\.csv",
+        r"users clicked",
+    ),
     ("interleave diverse -o again.csv", r"601 lists of up to 10 items \(live lists: .*\) -> again\.csv", r""),
     ("export diverse -o vectors", r"-> vectors", r""),
     ("export diverse --form dials --to npz -o vectors", r"-> vectors", r"Of 601 lists, \d+ have the items of the rule"),

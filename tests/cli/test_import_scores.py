@@ -107,13 +107,13 @@ def test_request_time_gives_the_live_lists(ok: Recprism, run: Path, world: Path,
 def test_every_step_works(ok: Recprism, run: Path) -> None:
     one = ok("recommend", run, "--users", "u-1", "--json").json
     user, last = "u-1", json.dumps(one)
-    reasons = ok("explain", run, "--user", user).out
+    reasons = ok("why", run, "--user", user).out
     assert "Added for variety" in reasons or "best matches for you" in reasons
     item = next(word for word in reasons.split() if word.startswith("i-"))
     assert item in last
-    assert ok("explain", run, "--user", user, "--item", item, "--judged").out
-    assert ok("explain", run, "--user", user, "--why-not", "i-1").out
-    assert item not in ok("explain", run, "--user", user, "--what-if", f"without={item}", "--json").json["after"]
+    assert ok("why", run, "--user", user, "--item", item, "--judged").out
+    assert ok("why", run, "--user", user, "--why-not", "i-1").out
+    assert item not in ok("why", run, "--user", user, "--what-if", f"without={item}", "--json").json["after"]
     assert "ilad@10" not in ok("evaluate", run, "--bootstrap", "0", "-m", "ndcg@10,subtopic_coverage@10").out
     assert "scores" in ok("runs", run.parent).out
     assert "holds" in ok("check", run, "--max-ndcg-loss", "50%").out

@@ -89,9 +89,9 @@ def world(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("monitor found --lists lists.csv --day-column day --column day=rank", "name the same column"),
         ("studio run --token ''", "--token (or RECPRISM_TOKEN) is empty"),
         ("data fetch ml-1m --mirror nonsense", "the mirror 'nonsense' is no address"),
-        ("evaluate lists.csv -m paper", "lists.csv: the metrics of the paper need lists of 20 places"),
-        ("evaluate lists.csv --catalogue-size 1", "the files name 2 items, and the catalogue size is 1"),
-        ("evaluate lists.csv --run run --missing drop", "missing is skip or zero, not 'drop'"),
+        ("evaluate-lists lists.csv -m paper", "lists.csv: the metrics of the paper need lists of 20 places"),
+        ("evaluate-lists lists.csv --catalogue-size 1", "the files name 2 items, and the catalogue size is 1"),
+        ("evaluate-lists lists.csv --run run --missing drop", "missing is skip or zero, not 'drop'"),
     ],
 )
 def test_a_limit_that_would_be_lost_is_refused(world: Path, recprism: Recprism, line: str, said: str) -> None:
@@ -148,8 +148,8 @@ def mean(outcome: Any, metric: str) -> float:
 def test_lists_for_half_of_the_users_are_judged_by_themselves(world: Path, ok: Recprism) -> None:
     n = half_of_the_lists(world / "run", world / "half.csv")
     wanted = ("-m", "hit_rate@5,subtopic_coverage@5", "--bootstrap", 0, "--json")
-    judged = ok("evaluate", "half.csv", "--run", "run", *wanted)
-    zero = ok("evaluate", "half.csv", "--run", "run", "--missing", "zero", *wanted)
+    judged = ok("evaluate-lists", "half.csv", "--run", "run", *wanted)
+    zero = ok("evaluate-lists", "half.csv", "--run", "run", "--missing", "zero", *wanted)
     total = Run.open(world / "run").split().n_users
     assert {row["n_users"] for row in judged.json["scores"] if row["metric"] == "subtopic_coverage"} == {n}
     assert judged.json["notes"][0].startswith(f"{n} of {total} users of the run have a list; only these count")
@@ -160,7 +160,7 @@ def test_lists_for_half_of_the_users_are_judged_by_themselves(world: Path, ok: R
 def test_held_out_users_without_a_list(world: Path, ok: Recprism) -> None:
     (world / "some.csv").write_text("user_id,item_id,rank\n1,2,1\n1,3,2\n")
     (world / "taken.csv").write_text("user_id,item_id\n1,2\n7,2\n8,3\n")
-    wanted = ("evaluate", "some.csv", "--held-out", "taken.csv", "-m", "hit_rate@2", "--bootstrap", 0, "--json")
+    wanted = ("evaluate-lists", "some.csv", "--held-out", "taken.csv", "-m", "hit_rate@2", "--bootstrap", 0, "--json")
     judged, zero = ok(*wanted), ok(*wanted, "--missing", "zero")
     assert [mean(it, "hit_rate") for it in (judged, zero)] == pytest.approx([1, 1 / 3])
     assert any(note.startswith("1 of 3 users with held-out items have a list") for note in judged.json["notes"])

@@ -57,11 +57,11 @@ frontier 'my runs/a b' --goal subtopic_coverage --rivals mmr
 search 'my runs/a b' --set iterations=3 --set side=item --name found
 explain 'my runs/a b' --name found --part validation --draws 0
 erase 'my runs/a b' --name found --part validation --features 2 --draws 1 --controls 0
-erase 'my runs/a b' --name found --user 'u 1' --axes raw
+changes 'my runs/a b' --name found --user 'u 1' --axes raw
 diversify 'my runs/a b' --budget 50% {LOOSE} --name bold --max-share 'Sci, Fi=90%' --allow-violations
 explain 'my runs/a b' --name bold --part validation --draws 0
-explain 'my runs/a b' --name bold --user 'Smith, J.' --judged --part validation
-explain 'my runs/a b' --name bold --user 'Smith, J.'
+why 'my runs/a b' --name bold --user 'Smith, J.' --judged --part validation
+why 'my runs/a b' --name bold --user 'Smith, J.'
 dials 'my runs/a b' --name bold --user=-1
 steer 'my runs/a b' --name bold --user 'Smith, J.' --set 'Sci, Fi=0.1'
 check 'my runs/a b' --name bold --max-ndcg-loss 99% --part validation
@@ -72,7 +72,7 @@ monitor 'my runs/a b' --name bold --lists lists.csv --floor 100% --fewest 2 --co
 experiment 'my runs/a b' --name bold --budget 40%
 export 'my runs/a b' --name bold --form dials -o 'my vectors'
 export 'my runs/a b' --name bold
-monitor 'my runs/a b/results/bold/export-rule' --served 'my log'
+monitor-log 'my runs/a b/results/bold/export-rule' --served 'my log'
 compare --grid ml-1m:bprmf --seeds 1 -o 'my contest' --data-root 'my data'
 reproduce --table tradeoff_bprmf -o 'my tables' --data-root 'my data'
 """

@@ -24,7 +24,9 @@ STATS = "data stats orders.csv --threshold none"
 ABOUT = "--items items.csv --subtopic-column genres"
 WIDE = "--budget 50% --confidence 50% --approximate"
 ERASE = "erase run --name found --draws 1 --controls 0 --json"
-HOLDOUT = "experiment run --holdout 5% --click-rate 8% --json"
+HOLDOUT = "holdout run --share 5% --click-rate 8% --json"
+LISTS = "evaluate-lists lists.csv --run run --json"
+EXPLAINED = "explain-lists lists.csv --run run --json"
 DIALS = "export run --form dials -o out"
 
 EFFECTS = f"""
@@ -44,6 +46,11 @@ evaluate run --json | --output out.csv
 evaluate run --json | --name found
 evaluate run --json | --against run
 evaluate run --against run --json | --against-name found
+{LISTS} | --metrics recall@5
+{LISTS} | --part validation
+{LISTS} | --bootstrap 0
+{LISTS} | --seed 1
+{LISTS} | --output out.csv
 recommend run -o out.csv --json | -k 3
 recommend run -o out.csv --json | --users u1
 recommend run -o out.csv --json | --judged
@@ -69,9 +76,11 @@ experiment run --budget 50% --json | --alive 50%
 experiment run --budget 50% --json | --users-per-day 10
 experiment run --budget 50% --json | --part validation
 experiment run --json | --budget 40%
-experiment run --json | --holdout 5% --click-rate 8%
 {HOLDOUT} | --change 3%
 {HOLDOUT} | --requests-per-day 1000
+{HOLDOUT} | --power 90%
+{HOLDOUT} | --alpha 10%
+{HOLDOUT} | --part validation
 check run --max-ndcg-loss 90% --json | --max-loss recall=90%
 check run --max-ndcg-loss 90% --json | --min-gain sc=1%
 check run --max-ndcg-loss 90% --json | --confidence 80%
@@ -88,10 +97,15 @@ monitor run --lists lists.csv --fewest 2 --json | --judged
 monitor run --lists lists.csv --fewest 2 --json | --output out.csv
 monitor run --lists lists.csv --fewest 2 --json | --junit out.xml
 monitor run --lists lists.csv --json | --fewest 2
-explain run --user u1 --json | --judged
-explain run --user u1 --json --judged | --part validation
-explain run --user u1 --json | --what-if 'without=item 2'
-explain run --user u1 | --why-not 'item 2'
+why run --user u1 --json | --judged
+why run --user u1 --json --judged | --part validation
+why run --user u1 --json | --what-if 'without=item 2'
+why run --user u1 | --why-not 'item 2'
+explain run --draws 0 --json | --part validation
+{EXPLAINED} | --part validation
+{EXPLAINED} | --concepts clusters=3
+{EXPLAINED} --draws 9 | --seed 1
+{EXPLAINED} | --draws 9
 explain run --draws 9 --json | --seed 1
 explain run --json | --draws 9
 dials run --json | --user u1
@@ -227,21 +241,22 @@ import cli/test_cli_import.py interactions held_out set_aside
 import cli/test_import_scores.py scores
 import models/test_adapters.py item_key user_ids
 import cli/test_cli.py seed
-evaluate cli/test_cli.py run held_out
-evaluate cli/test_limits.py catalogue_size missing
-evaluate trust/test_popularity.py train
-audit trust/test_popularity.py train
-audit cli/test_cli.py held_out show
+evaluate-lists cli/test_cli.py run held_out
+evaluate-lists cli/test_limits.py catalogue_size missing
+evaluate-lists trust/test_popularity.py train
+audit cli/test_cli.py show
 diversify cli/test_cli.py budget confidence
 diversify cli/test_next_lines.py approximate
 audit cli/test_clusters.py clusters
 audit cli/test_audit_agrees.py form
 diversify cli/test_clusters.py clusters
-explain cli/test_cli_explain.py user item lists base run scores train
-explain runs/test_concepts.py concepts
+why cli/test_cli_explain.py user item
+explain-lists cli/test_cli_explain.py base run scores train
 steer cli/test_cli.py user settings keep
 search cli/test_cli.py accuracy settings resume
-erase cli/test_cli_erase.py user item draws controls top
+erase cli/test_cli_erase.py draws controls top
+changes cli/test_cli_erase.py user item axes top
+changes cli/test_next_lines.py goal part
 compare cli/test_cli.py grid output
 compare cli/test_next_lines.py seeds
 frontier cli/test_frontier_table.py rivals
@@ -260,11 +275,13 @@ serve service/test_safety.py host token caller_token prices max_bytes max_in_fli
 serve cli/test_cli.py port
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
-monitor cli/test_served_log.py served taken max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
+monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor deploy/test_monitor.py each_segment
-interleave deploy/test_interleave.py output clicks
+holdout cli/test_option_effects.py share click_rate
+interleave deploy/test_interleave.py output
+score-clicks deploy/test_interleave.py clicks
 report report/test_report.py output part draws
 report report/test_headline.py seed
 studio studio/test_attacks.py host port

@@ -112,16 +112,25 @@ SHOP = ["--users", "run/factors.safetensors", "--seen", "run/split.parquet"]
 COMMANDS: dict[str, list[list[str]]] = {
     "data": [["data", "stats", "orders.csv", *COLUMNS, *ABOUT]],
     "train": [["train", "--data", "orders.csv", *COLUMNS, *ABOUT, *QUICK, "--model", "lightgcn", "-o", "gcn"]],
-    "audit": [["audit", "run"], ["audit", "lists.csv", *ABOUT, "--column", "item_id=sku"]],
+    "audit": [["audit", "run"]],
     "recommend": [["recommend", "run", "--users", '"a,b",007,שלום', "--users", "line\nbreak"], ["recommend", "run"]],
-    "evaluate": [["evaluate", "run"], ["evaluate", "lists.csv", "--run", "run"], ["evaluate", "lists.csv"]],
+    "evaluate": [["evaluate", "run"]],
+    "evaluate-lists": [
+        ["evaluate-lists", "lists.csv"],
+        ["evaluate-lists", "lists.csv", "--run", "run"],
+        ["evaluate-lists", "lists.csv", *ABOUT, "--column", "item_id=sku"],
+    ],
     "explain": [
         ["explain", "run"],
         ["diversify", "run", *EDITED, "--name", "rule"],
         ["explain", "run", "--name", "rule"],
-        ["explain", "run", "--name", "rule", "--user", "a,b"],
-        ["explain", "run", "--name", "rule", "--user", "007", "--what-if", "without=🎬 film"],
     ],
+    "why": [
+        ["diversify", "run", *EDITED, "--name", "why"],
+        ["why", "run", "--name", "why", "--user", "a,b"],
+        ["why", "run", "--name", "why", "--user", "007", "--what-if", "without=🎬 film"],
+    ],
+    "explain-lists": [["explain-lists", "lists.csv", "--run", "run", "--draws", "0"]],
     "dials": [["dials", "run"]],
     "steer": [
         ["diversify", "run", *EDITED, "--name", "dials"],
@@ -129,12 +138,15 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["export", "run", "--name", "dials", "--form", "dials", "-o", "dials"],
         ["steer", "run", "--name", "dials", "--user", "a,b", "--set", "Sci, Fi=0", "--keep"],
     ],
+    "changes": [["changes", "run", "--user", "a,b"], ["changes", "run", "--item", "🎬 film"]],
     "erase": [["erase", "run", "--features", "2", "--draws", "2", "--controls", "0"]],
     "check": [["check", "run", "--max-ndcg-loss", "0.99"]],
     "experiment": [["experiment", "run", "--budget", "0.4"]],
-    "interleave": [
+    "holdout": [["holdout", "run", "--share", "0.2", "--click-rate", "0.3"]],
+    "interleave": [["interleave", "run", "-o", "mixed.csv"]],
+    "score-clicks": [
         ["interleave", "run", "-o", "mixed.csv"],
-        ["interleave", "mixed.csv", "--clicks", "orders.csv", *COLUMNS[:4]],
+        ["score-clicks", "mixed.csv", "--clicks", "orders.csv", *COLUMNS[:4]],
     ],
     "monitor": [
         [
@@ -170,7 +182,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
 COSTLY = {"report", "frontier"}
-ELSEWHERE = {"studio", "import", "refit", "serve"}  # test_studio, test_cli_import.py, test_refit.py, tests/service
+ELSEWHERE = {"studio", "import", "monitor-log", "refit", "serve"}
+"""Tried in test_studio, test_cli_import.py, test_served_log.py, test_refit.py and tests/service."""
 
 
 def test_every_command_is_tried() -> None:
@@ -271,10 +284,10 @@ def test_held_out_rows_of_unknown_users_and_items_are_counted(
     lists, later = tmp_path / "lists.csv", tmp_path / "later.csv"
     watched = recprism("monitor", "run", "--lists", lists, "--held-out", later)
     assert "3 of 4 rows are left out; 2 have an unknown user and 2 an unknown item" in watched.out
-    judged = ok("evaluate", lists, "--held-out", later)
+    judged = ok("evaluate-lists", lists, "--held-out", later)
     assert "2 of 4 rows are left out; 2 have an unknown user" in judged.out, "an item that is in no list is a miss"
     write(later, ("user_id", "item_id"), [("nobody", "nothing")])
-    found = recprism("evaluate", lists, "--held-out", later)
+    found = recprism("evaluate-lists", lists, "--held-out", later)
     assert found.code == 2
     assert "no row has a known user and a known item" in found.err
 
@@ -283,8 +296,7 @@ def test_a_mapped_column_that_no_file_has_is_refused(shop: Path, recprism: Recpr
     found = recprism("data", "stats", "orders.csv", *COLUMNS, "--column", "timestamp=when")
     assert found.code == 2
     assert "--column timestamp=when: no file has a column 'when'; orders.csv (comma between columns) has" in found.err
-    assert "unknown name 'colour'" in recprism("evaluate", "orders.csv", "--column", "colour=x").err
-    assert "--column has no effect for a run" in recprism("evaluate", "run", "--column", "user_id=customer").err
+    assert "unknown name 'colour'" in recprism("evaluate-lists", "orders.csv", "--column", "colour=x").err
 
 
 def test_what_was_read_of_the_categories_is_shown(shop: Path, recprism: Recprism) -> None:

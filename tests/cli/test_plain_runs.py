@@ -56,4 +56,4 @@ def test_a_weight_of_0_is_the_same_in_train_and_evaluate(ok: Any) -> None:
     assert len(Run("run").subtopics().items) == 40
     ok("evaluate", "run")
     ok("recommend", "run", "-o", "lists.csv")
-    ok("evaluate", "lists.csv", "--subtopics", "weights.csv", "-m", "sc@5")
+    ok("evaluate-lists", "lists.csv", "--subtopics", "weights.csv", "-m", "sc@5")

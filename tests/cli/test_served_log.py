@@ -52,7 +52,7 @@ def write_log(file: Path, rows: int) -> None:
 
 
 def test_the_monitor_prints_days_alarms_and_a_verdict(recprism: Recprism, folder: Path) -> None:
-    found = recprism("monitor", "rule", "--served", "log", "--holdout-share", "10%")
+    found = recprism("monitor-log", "rule", "--served", "log", "--holdout-share", "10%")
     assert found.code == 0, found.err
     lines = found.out.splitlines()
     assert lines[0] == "log: subtopic_coverage@5 of the lists that users saw"
@@ -62,7 +62,7 @@ def test_the_monitor_prints_days_alarms_and_a_verdict(recprism: Recprism, folder
 
 
 def test_an_alarm_is_exit_code_1_in_every_form(recprism: Recprism, folder: Path) -> None:
-    words = ("monitor", "rule", "--served", "log/a.parquet", "--max-milliseconds", "1", "--junit", "found.xml")
+    words = ("monitor-log", "rule", "--served", "log/a.parquet", "--max-milliseconds", "1", "--junit", "found.xml")
     found = recprism(*words, "--json", "-o", "rows.csv")
     assert found.code == 1
     said = json.loads(found.out)
@@ -81,12 +81,21 @@ def test_an_eighth_of_the_requests_is_too_much_for_a_limit(recprism: Recprism, f
     limits = {"--max-fallbacks": "50%", "--max-unmet": "50%", "--floor": "0.1%"}
     for limit, code in (("50%", 0), ("1%", 1)):
         words = [word for pair in {**limits, option: limit}.items() for word in pair]
-        assert recprism("monitor", "rule", "--served", "some.parquet", *words).code == code
+        assert recprism("monitor-log", "rule", "--served", "some.parquet", *words).code == code
 
 
 def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
     found = recprism(
-        "monitor", "rule", "--served", "log", "--taken", "taken.csv", "--column", "item=what", "--max-hit-loss", "5%"
+        "monitor-log",
+        "rule",
+        "--served",
+        "log",
+        "--taken",
+        "taken.csv",
+        "--column",
+        "item=what",
+        "--max-hit-loss",
+        "5%",
     )
     assert found.code == 0, found.err
     assert "not decided: loss of the hit rate is unknown, at most 5% wanted" in found.out
@@ -95,16 +104,16 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("monitor log --served log", "log is no export of a rule; write one with `recprism export RUN`"),
-        ("monitor rule --served nowhere", "nowhere: there is no .parquet file"),
-        ("monitor rule --served log --taken taken.csv", "no column 'item'"),
-        ("monitor rule --served log --floor 80", "did you mean 80%?"),
-        ("monitor rule --served log -o rows.xls", "rows.xls"),
+        ("monitor-log log --served log", "log is no export of a rule; write one with `recprism export RUN`"),
+        ("monitor-log rule --served nowhere", "nowhere: there is no .parquet file"),
+        ("monitor-log rule --served log --taken taken.csv", "no column 'item'"),
+        ("monitor-log rule --served log --floor 80", "did you mean 80%?"),
+        ("monitor-log rule --served log -o rows.xls", "rows.xls"),
         ("studio rule --served log", "--served and --export go together"),
         ("studio rule --export rule", "--served and --export go together"),
         ("studio rule --served nowhere --export rule", "there is no .parquet file"),
         ("studio rule --served log --export log", "is no export of a rule"),
-        ("experiment rule --holdout 5%", "--holdout needs --click-rate"),
+        ("holdout rule --share 5%", "--click-rate is missing"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(line: str, message: str, recprism: Recprism, folder: Path) -> None:

@@ -169,7 +169,7 @@ def test_written_and_scored(
     assert json.loads(capsys.readouterr().out)["places"]["base"] > 0
     table = pl.read_csv(mixed) if ending == "csv" else pl.read_parquet(mixed)
     table.filter(pl.col("team") == "swapped").select("user_id", "item_id").write_csv(clicks)
-    assert call("interleave", mixed, "--clicks", clicks, "--json") == 0
+    assert call("score-clicks", mixed, "--clicks", clicks, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["share"] == 1.0 and found["votes"]["base"] == 0 and found["ignored"] == 0
 
@@ -182,13 +182,12 @@ def test_wrong_arguments(
     clicks = tmp_path / "clicks.csv"
     clicks.write_text("user_id,item_id\n1,2\n")
     for words, complaint in (
-        ((run.path,), "-o"),
-        ((mixed,), "--clicks"),
+        ((mixed,), "--clicks is missing"),
         ((mixed, "--clicks", clicks), "more than once"),
         ((shutil.copy(clicks, tmp_path / "other.csv"), "--clicks", clicks), "no column 'team'"),
     ):
-        assert call("interleave", *words) == 2
+        assert call("score-clicks", *words) == 2
         assert complaint in " ".join(capsys.readouterr().err.split())
     pl.DataFrame({"user_id": [1], "item_id": [2], "team": ["red"]}).write_csv(mixed)
-    assert call("interleave", mixed, "--clicks", clicks) == 2
+    assert call("score-clicks", mixed, "--clicks", clicks) == 2
     assert "none of base, swapped" in capsys.readouterr().err

@@ -230,14 +230,14 @@ def test_explain_gives_the_reasons_of_the_list_that_recommend_shows(
     run: Run, result: rp.Result, live: bool, call: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     more = () if live else ("--judged",)
-    assert call("explain", run.path, "--user", USERS[1], *more, "--json") == 0
+    assert call("why", run.path, "--user", USERS[1], *more, "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["live"] is live
     listed = result.lists(USERS[1], live=live)["item_id"].to_list()
     assert [it["item"] for it in found["reasons"]] == listed
     own = result.why(USERS[1], listed[3], live=live)
     assert found["reasons"][3].items() >= json.loads(json.dumps(own.to_dict())).items()  # type: ignore[union-attr]
-    assert call("explain", run.path, "--user", USERS[1], *more) == 0
+    assert call("why", run.path, "--user", USERS[1], *more) == 0
     title = f"{run.path}: why these items, for user {USERS[1]} ({LIVE if live else JUDGED})"
     assert capsys.readouterr().out.splitlines()[0] == title
 
@@ -268,9 +268,9 @@ def test_live_and_judged_lists_differ_where_users_have_held_out_items(run: Run) 
 SHOWN: tuple[tuple[Any, ...], ...] = (
     ("recommend",),
     ("recommend", "--users", 1),
-    ("explain", "--user", 1),
-    ("explain", "--user", 1, "--why-not", 1),
-    ("explain", "--user", 1, "--what-if", "ban=Drama"),
+    ("why", "--user", 1),
+    ("why", "--user", 1, "--why-not", 1),
+    ("why", "--user", 1, "--what-if", "ban=Drama"),
     ("dials",),
     ("dials", "--user", 1),
     ("steer", "--user", 1, "--set", "Drama=0.1"),
@@ -298,7 +298,7 @@ def test_every_output_says_in_its_first_line_which_lists_it_shows(
 def test_a_part_is_for_judged_lists(run: Run, call: Call, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("recommend", run.path, "--users", 1, "--judged", "--part", "validation") == 0
     assert "judged lists: history before the validation part" in capsys.readouterr().out.splitlines()[0]
-    for words in (("recommend", "--users"), ("explain", "--user")):
+    for words in (("recommend", "--users"), ("why", "--user")):
         assert call(words[0], run.path, words[1], 1, "--part", "validation") == 2
         assert "--part has no effect" in capsys.readouterr().err
 

@@ -206,7 +206,7 @@ READERS = (
     ("check", "--max-ndcg-loss", "0.9"),
     ("experiment", "-m", "subtopic_coverage@10"),
     ("explain", "--draws", "0"),
-    ("explain", "--user", "1"),
+    ("why", "--user", "1"),
     ("dials", "--user", "1"),
     ("steer", "--user", "1", "--set", "Drama=0.1"),
     ("report", "--draws", "0"),
@@ -257,15 +257,6 @@ def test_the_lists_of_a_name_are_those_of_its_rule(run: Run, call: Call, tmp_pat
         assert call("recommend", run.path, "-o", tmp_path / f"{name}.parquet", *more) == 0
     one, other = (pl.read_parquet(tmp_path / f"{name}.parquet")["item_id"] for name in ("unnamed", "bold"))
     assert (one != other).mean() > 0.05
-
-
-def test_a_name_is_refused_where_there_is_no_run(
-    call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "lists.csv").write_text("user_id,item_id,rank\n1,2,1\n")
-    assert call("evaluate", tmp_path / "lists.csv", "--name", "bold") == 2
-    assert call("interleave", tmp_path / "lists.csv", "--clicks", tmp_path / "lists.csv", "--name", "bold") == 2
-    assert capsys.readouterr().err.count("--name has no effect for a file of") == 2
 
 
 def test_the_studio_shows_the_result_of_a_name(run: Run) -> None:

@@ -129,22 +129,22 @@ evaluate run -m accuracy@10
 evaluate run -m ndcg@ten
 evaluate run -m ""
 evaluate run --part train
-evaluate twice.csv
-evaluate norank.csv
-evaluate lists.csv --held-out nothing.csv
-evaluate lists.csv --held-out strangers.csv
-evaluate lists.csv --column rank=place
+evaluate-lists twice.csv
+evaluate-lists norank.csv
+evaluate-lists lists.csv --held-out nothing.csv
+evaluate-lists lists.csv --held-out strangers.csv
+evaluate-lists lists.csv --column rank=place
 evaluate run --held-out lists.csv
 evaluate run --held-out nothing.csv
 evaluate run --against-name bold
-evaluate lists.csv --run run --subtopics s.csv
-evaluate lists.csv --part validation
-evaluate lists.csv --run run --missing drop
-evaluate lists.csv --catalogue-size 1
-evaluate lists.csv -m paper
-evaluate lists.csv --subtopics nocolumn.csv
-evaluate lists.csv --subtopics a.csv
-evaluate lists.csv --items nocolumn.csv
+evaluate-lists lists.csv --run run --subtopics s.csv
+evaluate-lists lists.csv --part validation
+evaluate-lists lists.csv --run run --missing drop
+evaluate-lists lists.csv --catalogue-size 1
+evaluate-lists lists.csv -m paper
+evaluate-lists lists.csv --subtopics nocolumn.csv
+evaluate-lists lists.csv --subtopics a.csv
+evaluate-lists lists.csv --items nocolumn.csv
 evaluate run --against nowhere
 evaluate run --seed -1
 evaluate badseed
@@ -174,7 +174,7 @@ audit run --guard recall@20=much
 audit run --guard recall@20=2
 audit run --confidence 2
 audit --user-vectors u.npy
-audit lists.csv --goal sc
+audit lists.csv
 audit run --held-out nothing.csv
 diversify
 diversify run
@@ -226,12 +226,17 @@ frontier plain
 frontier run --rivals magic
 compare --grid ml-1m
 explain run
-explain found --item 1
-explain found --user 1 --draws 99
-explain found --user 99999999999999999999
+explain
 explain found --user 1
-explain certified --user 1 --part test
-explain --lists nowhere.csv
+explain --lists lists.csv
+why certified
+why found --user 99999999999999999999
+why found --user 1
+why certified --user 1 --part test
+why certified --user 1 --item 1 --why-not 2
+why certified --user 1 --what-if colour=red
+explain-lists lists.csv
+explain-lists nowhere.csv --run run
 dials certified --concepts colour
 dials certified --concepts clusters=few
 dials certified --concepts nothing.csv
@@ -247,8 +252,9 @@ dials uncategorised
 dials uncategorised --concepts categories
 dials run
 explain run --concepts popularity
-explain --lists lists.csv --scores a.csv --concepts clusters=3
-explain --lists lists.csv --run run --concepts popularity
+explain-lists lists.csv --scores a.csv --concepts clusters=3
+explain-lists lists.csv --run run --train a.csv
+explain-lists lists.csv --run run --concepts popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 steer certified --user 1 --set Drama=0.1
@@ -257,7 +263,10 @@ erase run
 erase certified
 erase found --json --curve
 erase found --controls 0 --top 3
-erase found --user 1 --top 3
+erase found --user 1
+changes found
+changes found --user 1 --item 2
+changes found --user 1 --top 3
 check found
 check found --min-gain sc=5
 check found --max-ndcg-loss 1% --max-loss ndcg=2%
@@ -318,15 +327,22 @@ monitor found --lists lists.csv --floor nan
 monitor found --lists lists.csv --day-column day --column day=rank
 monitor run
 monitor run --served nowhere
+monitor-log run --served nowhere
+monitor-log rule
+monitor-log rule --served log --max-hit-loss 5%
 monitor found --lists lists.csv --taken a.csv
 experiment found --holdout 5%
-experiment found --click-rate 5%
+holdout found --share 5%
+holdout found --share 2 --click-rate 8%
 experiment run
 experiment found --budget 1% --guard ndcg=50%
 interleave run
 interleave nowhere run
 interleave run -o mixed.csv --part test
-interleave lists.csv --clicks a.csv -k 20
+interleave lists.csv -o mixed.csv
+interleave lists.csv --clicks a.csv
+score-clicks lists.csv
+score-clicks lists.csv --clicks a.csv
 interleave run -o mixed.csv --column user_id=customer
 features nothing.json -o new
 reproduce --table 9

@@ -93,7 +93,7 @@ def of_reasons_on_the_command_line(world: World, live: bool) -> Lists:
     judged = [] if live else ["--judged"]
     found = {}
     for user in world.users[:5]:  # the same function as below, and one reading of the run for each
-        said = json.loads(world.call("explain", world.run.path, "--user", user, *judged, "--json"))
+        said = json.loads(world.call("why", world.run.path, "--user", user, *judged, "--json"))
         assert said["live"] is live
         found[user] = [it["item"] for it in said["reasons"]]
     return found
@@ -228,7 +228,7 @@ SURFACES: Mapping[str, Callable[[World, bool], Lists | None]] = {
     "a run read back": of_a_run_that_is_read_back,
     "a saved result": of_a_saved_result,
     "recprism recommend": of_the_command_line,
-    "recprism explain --user": of_reasons_on_the_command_line,
+    "recprism why": of_reasons_on_the_command_line,
     "reasons_of": of_reasons_of_the_run,
     "the estimator": of_the_estimator,
     "the report": of_the_report,

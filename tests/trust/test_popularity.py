@@ -108,5 +108,7 @@ def test_lists_from_outside_have_it_where_training_is_known(run: Path, printed: 
     split = Run.open(run).split()
     pairs = zip(split.user_ids[split.train.row_of_entry], split.item_ids[split.train.indices], strict=True)
     train.write_text("user_id,item_id\n" + "".join(f"{u},{i}\n" for u, i in pairs), encoding="utf-8")
-    headers = [printed("evaluate", lists, *more).splitlines()[1] for more in ((), ("--train", train), ("--run", run))]
+    headers = [
+        printed("evaluate-lists", lists, *more).splitlines()[1] for more in ((), ("--train", train), ("--run", run))
+    ]
     assert ["popularity" in header for header in headers] == [False, True, True]

@@ -46,7 +46,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "check": ("check", "RUN", "--max-ndcg-loss", "0.9", "--json"),
     "audit": ("audit", "RUN", "--json"),
     "explain": ("explain", "RUN", "--draws", "0", "--json"),
-    "explain one": ("explain", "RUN", "--user", "3", "--json"),
+    "why": ("why", "RUN", "--user", "3", "--json"),
     "report": ("report", "RUN", "--draws", "0", "-o", "OUT/page.html", "--json"),
     "export": ("export", "RUN", "--form", "dials", "--to", "npz", "-o", "OUT/vectors", "--json"),
     "export the rule": ("export", "RUN", "-o", "OUT/rule", "--json"),

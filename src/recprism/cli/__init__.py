@@ -17,11 +17,23 @@ import typer
 from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
-from recprism.cli.deploy import batch, check, experiment, export, interleave, monitor, refit, serve
-from recprism.cli.diversity import audit, dials, diversify, explain, steer
-from recprism.cli.model import evaluate, import_vectors, recommend, runs, train
+from recprism.cli.deploy import (
+    batch,
+    check,
+    experiment,
+    export,
+    holdout,
+    interleave,
+    monitor,
+    monitor_log,
+    refit,
+    score_clicks,
+    serve,
+)
+from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
+from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, runs, train
 from recprism.cli.pages import report, studio
-from recprism.cli.paper import compare, erase, frontier, reproduce, search
+from recprism.cli.paper import changes, compare, erase, frontier, reproduce, search
 from recprism.cli.start import data, demo, doctor, features
 from recprism.data._files import refusal
 from recprism.errors import RecprismError
@@ -32,6 +44,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "train": train.train,
         "import": import_vectors.import_vectors,
         "evaluate": evaluate.evaluate,
+        "evaluate-lists": evaluate_lists.evaluate_lists,
         "recommend": recommend.recommend,
         "runs": runs.runs,
     },
@@ -39,12 +52,15 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "audit": audit.audit,
         "diversify": diversify.diversify,
         "explain": explain.explain,
+        "why": why.why,
+        "explain-lists": explain_lists.explain_lists,
         "dials": dials.dials,
         "steer": steer.steer,
     },
     "Paper": {
         "search": search.search,
         "erase": erase.erase,
+        "changes": changes.changes,
         "compare": compare.compare,
         "frontier": frontier.frontier,
         "reproduce": reproduce.reproduce,
@@ -56,8 +72,11 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "serve": serve.serve,
         "check": check.check,
         "monitor": monitor.monitor,
+        "monitor-log": monitor_log.monitor_log,
         "experiment": experiment.experiment,
+        "holdout": holdout.holdout,
         "interleave": interleave.interleave,
+        "score-clicks": score_clicks.score_clicks,
     },
     "Pages": {"report": report.report, "studio": studio.studio},
 }

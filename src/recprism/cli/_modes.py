@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from recprism.cli._usage import parameter_name
@@ -91,14 +90,6 @@ def _either(holds: Callable[[Values], bool], phrase: str, options: str, otherwis
 def _with(option: str, name: str, options: str = "", *, otherwise: str = "") -> Choice:
     """A choice between a command line with an option and one without it."""
     return _either(lambda values: _has(values, name), f"with {option}", options, f"without {option}", otherwise)
-
-
-def _of_run_or_file(run: str, file: str, of_file: str = "for a file of lists") -> Choice:
-    """A choice by TARGET; nothing is chosen if it does not exist, which the command then says."""
-    return (
-        Mode("for a run", run, lambda values: Path(values["target"]).is_dir()),
-        Mode(of_file, file, lambda values: Path(values["target"]).exists() and not Path(values["target"]).is_dir()),
-    )
 
 
 def _of_data(source: str) -> Choice:
@@ -184,7 +175,6 @@ TRAINED = (
     "output data model model_preset settings metric split preset threshold min_user min_item columns items "
     f"{SUBTOPICS} data_root seed device overwrite"
 )
-LIST_FILES = f"held_out train items {SUBTOPICS}"
 
 PARAMETERS = {
     "budgets": "budget",
@@ -233,30 +223,24 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         BY_COLUMN,
     ),
     "evaluate": (
-        _of_run_or_file(
-            "part base name", f"part run columns catalogue_size missing {LIST_FILES}", "for a file of lists"
-        ),
-        _with("--run", "run", otherwise=f"{LIST_FILES} catalogue_size"),
-        BY_COLUMN,
         _with("--against", "against", "against_name"),
-        _either(
-            lambda it: Path(it["target"]).is_dir() or _has(it, "run", "against"),
-            "for a run, with --run or with --against",
-            "part",
-            "for a file of lists without --run and --against",
-        ),
-        _either(
-            lambda it: _has(it, "run", "held_out"),
-            "with --run or --held-out",
-            "missing",
-            "without --run and --held-out",
-        ),
         _either(
             lambda it: it["bootstrap"] > 0 or _has(it, "against"),
             "with --bootstrap above 0 or --against",
             "seed",
             "with --bootstrap 0 and without --against",
         ),
+    ),
+    "evaluate-lists": (
+        _with("--run", "run", "part", otherwise=f"held_out train items catalogue_size {SUBTOPICS}"),
+        BY_COLUMN,
+        _either(
+            lambda it: _has(it, "run", "held_out"),
+            "with --run or --held-out",
+            "missing",
+            "without --run and --held-out",
+        ),
+        _either(lambda it: it["bootstrap"] > 0, "with --bootstrap above 0", "seed", "with --bootstrap 0"),
     ),
     "recommend": (
         _with("--judged", "judged", "part"),
@@ -265,22 +249,9 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
             Mode("for a result without such constraints", "", lambda it: _must_keep(it) is False),
         ),
     ),
-    "audit": (
-        _of_run_or_file(
-            "goal budgets guard confidence approximate clusters form show executor", f"columns {LIST_FILES}"
-        ),
-        _with("--form", "form", otherwise="executor"),
-        BY_COLUMN,
-    ),
-    "explain": (
-        _with("--lists", "lists", "base run scores columns concepts", otherwise="run_directory user name"),
-        _with("--user", "user", "item why_not what_if judged", otherwise="draws seed"),
-        _either(
-            lambda it: not _has(it, "user") or _has(it, "judged"),
-            "with --judged or without --user",
-            "part",
-            "with --user and without --judged",
-        ),
+    "audit": (_with("--form", "form", otherwise="executor"),),
+    "why": (_with("--judged", "judged", "part"),),
+    "explain-lists": (
         _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
         BY_COLUMN,
     ),
@@ -297,20 +268,8 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         ),
     ),
     "erase": (
-        _with("--user", "user", otherwise="item"),
-        _either(
-            lambda it: not _has(it, "user", "item"),
-            "for the whole run",
-            "features curve draws controls held_out_users seed",
-            "for a single user or item",
-        ),
         _with("--json", "as_json", otherwise="curve"),
-        _either(
-            lambda it: it["controls"] > 0,
-            "with --controls above 0",
-            "top",
-            "with --controls 0",
-        ),
+        _either(lambda it: it["controls"] > 0, "with --controls above 0", "top", "with --controls 0"),
     ),
     "export": _by_form,
     "batch": (
@@ -323,33 +282,8 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     ),
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
     "check": (_with("--measured", "measured", otherwise="confidence"),),
-    "monitor": (
-        _with(
-            "--served",
-            "served",
-            "taken max_fallbacks max_unmet max_milliseconds max_hit_loss holdout_share",
-            otherwise="lists held_out metric day_column confident each_segment fewest judged bootstrap seed name",
-        ),
-        _with("--taken", "taken", "max_hit_loss"),
-        _either(
-            lambda it: not _has(it, "served") or _has(it, "taken"),
-            "with --lists or --taken",
-            "columns",
-            "with --served and without --taken",
-        ),
-    ),
-    "experiment": (
-        _with(
-            "--holdout",
-            "holdout",
-            "click_rate change requests_per_day",
-            otherwise="budget guard share alive users_per_day",
-        ),
-    ),
-    "interleave": (
-        _of_run_or_file("output k part judged seed name", "clicks columns", "for a file of interleaved lists"),
-        _with("--judged", "judged", "part"),
-    ),
+    "monitor-log": (_with("--taken", "taken", "max_hit_loss columns"),),
+    "interleave": (_with("--judged", "judged", "part"),),
     "report": (
         (
             Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),

@@ -178,10 +178,6 @@ IndexMetric = Annotated[
 ]
 JUnit = Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")]
 Rows = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.")]
-TrainTable = Annotated[Path | None, typer.Option("--train", help="For a file of lists: user_id,item_id known before.")]
-HeldOutTable = Annotated[
-    Path | None, typer.Option("--held-out", help="For a file of lists: user_id,item_id taken later.")
-]
 ConceptWords = Annotated[
     list[str] | None,
     typer.Option(

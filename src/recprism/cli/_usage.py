@@ -18,6 +18,16 @@ PHRASES = (
     (r"Input should be less than or equal to (\S+)", r"write a number of at most \1"),
 )
 
+MOVED = {
+    **dict.fromkeys(("explain --user", "explain --item", "explain --why-not", "explain --what-if"), "why"),
+    "explain --lists": "explain-lists",
+    "monitor --served": "monitor-log",
+    "experiment --holdout": "holdout",
+    "interleave --clicks": "score-clicks",
+    **dict.fromkeys(("erase --user", "erase --item"), "changes"),
+}
+"""A command with an option that it had before version 0.3 -> the command that does the same."""
+
 
 def usage_sentence(error: Any) -> str:
     """Say what is wrong with the words of a command line, and what to do."""
@@ -26,7 +36,10 @@ def usage_sentence(error: Any) -> str:
     if isinstance(error, typer.BadParameter):
         problem = f"{parameter_name(error.param)} is missing"
     elif hasattr(error, "possibilities"):
-        problem = f"there is no option {error.option_name}{_nearest(error.option_name, _options(error))}"
+        problem = f"there is no option {error.option_name}"
+        if moved := MOVED.get(f"{error.ctx.info_name} {error.option_name}"):
+            return f"{problem}; use `recprism {moved}` instead"
+        problem += _nearest(error.option_name, _options(error))
     else:
         said = str(error.format_message()).rstrip(".").replace(". Did you", "; did you")
         problem = said[:1].lower() + said[1:]

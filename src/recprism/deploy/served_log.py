@@ -1,6 +1,6 @@
 """The log of served requests, one row per request, in Parquet files.
 
-The service writes it and ``recprism monitor`` reads it.
+The service writes it and ``recprism monitor-log`` reads it.
 """
 
 from __future__ import annotations

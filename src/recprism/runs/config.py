@@ -198,6 +198,8 @@ def read_config(path: Path) -> RunConfig:
     Raises:
         InputError: If the file is missing, cut short, of another format, or holds unknown settings.
     """
+    if path.parent.is_file():
+        raise InputError(f"{path.parent}: a file, and no run directory; `recprism evaluate-lists` takes lists in files")
     if not path.exists():
         raise InputError(f"{path.parent}: not a run directory (no {path.name}); make one with `recprism train -o DIR`")
     with readable(path, "not valid TOML", "write it again, or make another run"):

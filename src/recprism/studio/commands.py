@@ -16,9 +16,9 @@ from recprism.runs.run import Run
 POSSIBLE = (0.0001, 0.5)  # the least and the largest --budget
 
 
-def explain(run: Run, user: Any, **question: Any) -> str:
+def why(run: Run, user: Any, **question: Any) -> str:
     """Return the command for a question about one user's list; ``question``: the option without dashes -> value."""
-    return run.command("explain", user=user, **question)
+    return run.command("why", user=user, **question)
 
 
 def steer(run: Run, user: Any, settings: Mapping[str, float], *, judged: bool = False) -> str:

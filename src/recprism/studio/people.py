@@ -37,7 +37,7 @@ def answer(view: View, change: Change, user: str, *, live: bool = True) -> schem
         history=_history(view, view.context(change, live=live).seen, row),
         dials=dials,
         dials_note="" if dials else NO_DIALS,
-        command=commands.explain(view.run, view.ids[row], judged=not live) if change.point is None else "",
+        command=commands.why(view.run, view.ids[row], judged=not live) if change.point is None else "",
     )
 
 
@@ -104,7 +104,7 @@ def _said(
     item: schemas.Item,
     inside: bool = True,
 ) -> schemas.Said:
-    command = commands.explain(view.run, view.ids[row], **question) if change.point is None else ""
+    command = commands.why(view.run, view.ids[row], **question) if change.point is None else ""
     return schemas.Said(user=view.ids[row], item=item, inside=inside, sentences=list(sentences), command=command)
 
 

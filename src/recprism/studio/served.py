@@ -1,4 +1,4 @@
-"""The page of a served log: what `recprism monitor --served` says about it."""
+"""The page of a served log: what `recprism monitor-log` says about it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands for a real stack: export, batch, check, monitor, experiment, interleave."""
+"""Commands for a real stack: export, batch, serve, check, monitor, experiment, interleave."""

@@ -31,7 +31,6 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
-from recprism.cli.deploy.monitor_served import monitor_log
 from recprism.data.shares import percent, percent_interval
 from recprism.errors import InputError
 
@@ -39,44 +38,15 @@ if TYPE_CHECKING:
     from recprism.deploy.monitor import Monitored
     from recprism.deploy.retention import Retention
 
-LOG = "A log of served requests"
+Floor = Annotated[float, share_option(help="The least share of the promised gain that must be left.")]
 
 
 def monitor(
-    run_directory: Annotated[
-        Path, run_argument("The run that you serve; with --served the folder of `recprism export RUN`.")
-    ],
+    run_directory: Annotated[Path, run_argument("The run that you serve.")],
     lists: Annotated[
-        Path | None, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
-    ] = None,
-    served: Annotated[
-        Path | None,
-        typer.Option(help="The log of `recprism serve --log`: a folder, or a .parquet file.", rich_help_panel=LOG),
-    ] = None,
-    taken: Annotated[
-        Path | None,
-        typer.Option(
-            help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too.",
-            rich_help_panel=LOG,
-        ),
-    ] = None,
-    max_fallbacks: Annotated[
-        float, share_option(help="Largest share of requests without a list of the rule.", panel=LOG)
-    ] = 0.05,
-    max_unmet: Annotated[
-        float | None, share_option(help="Largest share of requests with an unmet constraint.", panel=LOG)
-    ] = None,
-    max_milliseconds: Annotated[
-        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9, rich_help_panel=LOG)
-    ] = None,
-    max_hit_loss: Annotated[
-        float | None, share_option(help="Largest loss of the hit rate against a holdout at a lower price.", panel=LOG)
-    ] = None,
-    holdout_share: Annotated[
-        float | None,
-        share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked.", panel=LOG),
-    ] = None,
-    floor: Annotated[float, share_option(help="The least share of the promised gain that must be left.")] = 0.8,
+        Path, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
+    ],
+    floor: Floor = 0.8,
     held_out: Annotated[
         Path | None, typer.Option(help="user_id,item_id that users took later; then NDCG@10 is compared too.")
     ] = None,
@@ -110,32 +80,19 @@ def monitor(
     Exit code 0: the floor holds. 1: it does not, or nothing could be judged, or (with --held-out) NDCG@10 lost more
     than the run's budget. 2: the question is wrong.
 
-    With --served, the command reads a log of served requests. Its intervals hold at all times together, so you may look
-    as often as you like. Exit code 1: an alarm fires, because the whole interval is beyond its limit.
+    If `recprism serve` keeps a log, read it with `recprism monitor-log`.
 
     Examples:
 
     - `recprism monitor runs/x --lists today.parquet`
     - `recprism monitor runs/x --lists week.csv --floor 90% --each-segment --json`
     - `recprism monitor runs/x --lists today.parquet --held-out taken.csv --junit monitor.xml`
-    - `recprism monitor rule --served log --taken taken.parquet --holdout-share 5%`
     """
-    from recprism.data._files import write_text
     from recprism.deploy.monitor import monitor
     from recprism.deploy.retention import Retention
-    from recprism.deploy.served.alarms import AlarmLimits
-    from recprism.metrics.evaluation import frame_of
-    from recprism.runs._tables import require_table_name, write_table
+    from recprism.runs._tables import require_table_name
     from recprism.runs.run import Run
 
-    if served is not None:
-        require_table_name(output)
-        limits = AlarmLimits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
-        mapped = column_map(columns, ("request", "user", "item"))
-        monitor_log(run_directory, served, taken, limits, mapped, output, junit, as_json)
-        return
-    if lists is None:
-        raise InputError("--lists or --served is missing; see `recprism monitor --help`")
     mapped = column_map(columns, ("user_id", "item_id", "rank", "day"))
     if day_column is not None and "day" in mapped:
         raise InputError("--day-column and --column day= name the same column; give one of them")
@@ -158,10 +115,7 @@ def monitor(
             on_step=on_step,
             columns=mapped,
         )
-    if output is not None:
-        say(f"rows written to {write_table(frame_of(Retention, found.rows), output)}")
-    if junit is not None:
-        write_text(junit, found.to_junit())
+    write_found(Retention, found, output, junit)
     if as_json:
         print_json(found.to_dict())
     else:
@@ -169,6 +123,18 @@ def monitor(
         next_step(run.command("experiment") if found.passed else command_line("audit", run.path))
     if not found.passed:
         raise typer.Exit(1)
+
+
+def write_found(kind: type, found: Any, output: Path | None, junit: Path | None) -> None:
+    """Write the rows of what a monitor found, objects of ``kind``, and its JUnit file, where they are asked for."""
+    from recprism.data._files import write_text
+    from recprism.metrics.evaluation import frame_of
+    from recprism.runs._tables import write_table
+
+    if output is not None:
+        say(f"rows written to {write_table(frame_of(kind, found.rows), output)}")
+    if junit is not None:
+        write_text(junit, found.to_junit())
 
 
 def _print(found: Monitored, judged: bool) -> None:

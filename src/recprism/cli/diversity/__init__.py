@@ -1,1 +1,1 @@
-"""Commands about diversity: audit, diversify, explain."""
+"""Commands about diversity: audit, diversify, explain, why, dials."""

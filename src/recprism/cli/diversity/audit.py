@@ -14,17 +14,10 @@ from recprism.cli._options import (
     Approximate,
     AsJson,
     ClusterTable,
-    ColumnMap,
     Confidence,
     ExecutorName,
     Guards,
-    HeldOutTable,
-    ItemTable,
-    SubtopicColumn,
-    SubtopicLevel,
-    SubtopicSeparator,
-    SubtopicTable,
-    TrainTable,
+    TrainedRun,
     goal_option,
     share_option,
 )
@@ -36,15 +29,8 @@ from recprism.cli._output import (
     print_title,
     progress_of_steps,
     say,
-    say_categories,
 )
-from recprism.cli._values import (
-    LIST_COLUMNS,
-    category_columns,
-    column_map,
-    comma_words,
-    metric_shares,
-)
+from recprism.cli._values import comma_words, metric_shares
 from recprism.data.shares import percent, percent_interval, share
 
 QUESTION = ("guard", "confidence", "approximate", "clusters")
@@ -56,13 +42,12 @@ if TYPE_CHECKING:
     from recprism.budget.scenario import Scenario
     from recprism.budget.segments import SegmentTable
     from recprism.rerank.goal import Goal
-    from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.run import Run
 
 
 def audit(
     context: typer.Context,
-    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A run, or a file of lists: user_id,item_id,rank.")],
+    run_directory: TrainedRun,
     goal: Annotated[
         str | None,
         goal_option(
@@ -96,14 +81,6 @@ def audit(
         ),
     ] = 0.01,
     executor: ExecutorName = "local",
-    train: TrainTable = None,
-    held_out: HeldOutTable = None,
-    columns: ColumnMap = None,
-    subtopics: SubtopicTable = None,
-    items: ItemTable = None,
-    subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = None,
-    subtopic_level: SubtopicLevel = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what more diversity would cost, and who would pay.
@@ -114,31 +91,24 @@ def audit(
     All certificates of an audit hold together, with one confidence. The more goals and budgets are asked for, the less
     each of them can certify. Name only those that matter with --goal and --budgets.
 
-    Without held-out interactions the cost is unknown, and the audit says so. A file of lists is only described.
-    Several goals are written with commas between, as in sc,ilad.
+    Without held-out interactions the cost is unknown, and the audit says so. Several goals are written with commas
+    between, as in sc,ilad. `recprism evaluate-lists` describes lists from a file.
 
     Examples:
 
     - `recprism audit runs/demo`
     - `recprism audit runs/demo --goal subtopic_coverage --budgets 2% --guard recall@20=2%`
     - `recprism audit runs/demo --form dials --goal subtopic_coverage --budgets 5%`
-    - `recprism audit lists.csv --items movies.csv --subtopic-column genres`
     - your own vectors: run `recprism import` first, then audit the run that it makes
     """
     from recprism.budget.audit import cost_of_diversity, default_goals
     from recprism.budget.question import BudgetQuestion
     from recprism.forms.form import compiled_form
     from recprism.parallel import executor_named
-    from recprism.runs.jobs.list_files import SideFiles
     from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.run import Run
 
-    categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
-    if target.is_file():
-        mapped = column_map(columns, LIST_COLUMNS)
-        _describe(target, SideFiles(held_out, train, subtopics, items, categories, columns=mapped), as_json)
-        return
-    run = Run.open(target)
+    run = Run.open(run_directory)
     scenario = run.scenario()
     _say_what_is_taken_over(scenario, clusters)
     if clusters is not None:
@@ -166,11 +136,11 @@ def audit(
     note = keep_audit(scenario, found)
     if as_json:
         about = {} if compiled is None else {"form": compiled.name, "new_users": compiled.new_users}
-        print_json({"target": str(target), **about, **found.to_dict(), "asked_before": note})
+        print_json({"target": str(run_directory), **about, **found.to_dict(), "asked_before": note})
         return
     if compiled is not None:
         print_sentence(f"Each step below shows lists by {form}, compiled from its rule. The lists now are the model's.")
-    print_cost(found, target)
+    print_cost(found, run_directory)
     if compiled is not None:
         print_sentence(compiled.new_users)
     if note is not None:
@@ -212,18 +182,6 @@ def _exported(run: Run, found: Audit, form: str, show: float) -> str | None:
     budgets = [it.budget for it in ([] if own is None else found.stops.get(own.question.goal, ())) if it.certified]
     nearest = min(budgets, key=lambda it: abs(it - show), default=None)
     return None if nearest is None else run.command("export", form=form, budget=nearest)
-
-
-def _describe(path: Path, files: SideFiles, as_json: bool) -> None:
-    """Describe lists; without scores there is no path."""
-    from recprism.cli.model.evaluate import print_evaluation
-    from recprism.runs.jobs.list_files import audit_lists
-
-    found = audit_lists(path, files, None)
-    if found.categories is not None:
-        say_categories(found.categories)
-    notes = (*found.notes, "lists alone are described; audit a run to see what diversity would cost")
-    print_evaluation(found.evaluation, notes, as_json, about=str(path))
 
 
 def print_cost(found: Audit, target: Path) -> None:

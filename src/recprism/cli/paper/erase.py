@@ -24,29 +24,25 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     from recprism.explain.factors.controls import Controls
     from recprism.explain.factors.explanation import Explanation, Row
-    from recprism.explain.factors.views import ItemView, UserView
     from recprism.runs.jobs.erasure import ErasureReport
-    from recprism.runs.run import Run
 
 BAR, TOP = 20, 5
+Axes = Annotated[
+    str | None,
+    typer.Option(
+        help="Axes of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
+        show_default="svd; raw for named features",
+    ),
+]
+Top = Annotated[int | None, typer.Option(help="How many factors and directions to name.", min=1, show_default="5")]
 UNCHECKED = "No controls were run, so no factor and no direction is named."
 
 
 def erase(
     run_directory: DiversifiedRun,
-    user: Annotated[str | None, typer.Option(help="Look at one user's list, swap by swap.")] = None,
-    item: Annotated[str | None, typer.Option(help="Look at one item: how it moved, and into how many lists.")] = None,
     goal: OwnGoal = None,
-    axes: Annotated[
-        str | None,
-        typer.Option(
-            help="Axes of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
-            show_default="svd; raw for named features",
-        ),
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option(help="How many factors and directions to name.", min=1, show_default="5")
-    ] = None,
+    axes: Axes = None,
+    top: Top = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="NUMBERS", help="How many features to erase, with commas between.", show_default="5,10"),
@@ -65,8 +61,8 @@ def erase(
 ) -> None:
     """Erase features of changed vectors and measure what is left of the gain.
 
-    The command is for vectors that `recprism search` changed. For the lists of `recprism diversify`, use
-    `recprism explain`.
+    The command is for vectors that `recprism search` changed. `recprism changes` shows one user or item of them. For
+    the lists of `recprism diversify`, use `recprism explain`.
 
     The command erases the largest, the smallest and random features. Erasing the largest takes the most away in any
     case. So "matched" erases as much at random: only what "top" takes back beyond "matched" supports the ranking of
@@ -79,16 +75,12 @@ def erase(
 
     - `recprism erase runs/x`
     - `recprism erase runs/x --goal catalogue_coverage@10 --held-out-users 20% --json`
-    - `recprism erase runs/x --user 17`
     """
     from recprism.runs.jobs.erasure import erase_run, shown_features
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    if user is not None or item is not None:
-        _look_at_one(run, user, item, goal, axes, top, part, as_json)
-        return
     counts = None if features is None else _numbers(features)
     path = None
     with run.unchanged() as saving:
@@ -122,7 +114,7 @@ def erase(
     _print(found, everything if curve else spoken_of, spoken_of[0])
     if path is not None:
         say(f"kept in {path}")
-    look = run.command("erase", user=run.split().user_ids[0], goal=goal, axes=axes, part=part_option(part))
+    look = run.command("changes", user=run.split().user_ids[0], goal=goal, axes=axes, part=part_option(part))
     next_step(run.command("evaluate"), look)
 
 
@@ -234,86 +226,6 @@ def _print_ends(explanation: Explanation) -> None:
     ends = [(row.label, explanation.ends(row.number, 3)) for row in explanation.directions]
     rows = [(label, *(", ".join(map(str, end[name])) for name in ("users", "raises", "lowers"))) for label, end in ends]
     print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
-
-
-# -- one user or item -------------------------------------------------------------------------------------------------
-
-
-def _look_at_one(
-    run: Run,
-    user: str | None,
-    item: str | None,
-    goal: str | None,
-    axes: str | None,
-    top: int | None,
-    part: str,
-    as_json: bool,
-) -> None:
-    from recprism.explain.factors.views import view_item, view_user
-    from recprism.runs.jobs.factors import explain_factors
-    from recprism.runs.jobs.train import part_named
-
-    n = top or TOP
-    found = explain_factors(run, goal, axes=axes, top=n, draws=0, part=part_named(part))
-    explanation = found.explanation
-    check = run.command("erase", goal=goal, axes=axes, part=part_option(part))
-    checked, holds = _on_file(run, explanation, part, check)
-    if top is not None and not holds:
-        raise InputError(f"--top has no effect: no factor is named before `{check}` shows that factors matter")
-    view: UserView | ItemView = (
-        view_item(explanation, item, n) if user is None else view_user(explanation, found.evaluator, user, n)
-    )
-    view = view if holds else view.without_factors()
-    if as_json:
-        print_json({"run": str(run.path), "checked": checked, **view.to_dict()})
-        return
-    print_title(f"{run.argument}: what changed for {f'item {item}' if user is None else f'user {user}'}")
-    _print_view(view)
-    print_sentence(checked)
-    next_step(check)
-
-
-def _on_file(run: Run, explanation: Explanation, part: str, check: str) -> tuple[str, bool]:
-    """Return the stored verdict, if it answers the same question, and whether it holds."""
-    kept = run.factors_explanation()
-    asked = (explanation.objective, explanation.axes, part)
-    if kept is None or kept["verdict"] is None or (kept["objective"], kept["axes"], kept["part"]) != asked:
-        return f"Not checked against controls yet, so no factor is named: run `{check}` first.", False
-    return str(kept["verdict"]["sentence"]), bool(kept["verdict"]["holds"])
-
-
-def _print_view(view: UserView | ItemView) -> None:
-    from recprism.explain.factors.views import UserView
-
-    if isinstance(view, UserView):
-        _print_swaps(view)
-    else:
-        print_sentence(f"{view.title}: came into {view.entered:,} lists, and left {view.left:,}.")
-        print_sentence(f"Its score changed by {view.promotion:+.4f} on average over all users.")
-    if view.factors:
-        print_table(("factor", "moved by"), view.factors, numeric=("moved by",))
-    if view.directions:
-        print_table(("direction", "name", "times the usual"), view.directions, numeric=("times the usual",))
-
-
-def _print_swaps(view: UserView) -> None:
-    if not view.swaps:
-        print_sentence("Nothing came into this user's list, and nothing went out.")
-        return
-    metrics = [name for name in view.swaps[0].effects if not name.startswith("recall")]
-    named = any(swap.parts for swap in view.swaps)
-    rows = [
-        (
-            *(f"{swap.came} ({swap.rank_in})", f"{swap.went} ({swap.rank_out})", f"{swap.rise:+.3f}"),
-            f"{swap.promotion:+.3f}",
-            *((", ".join(f"{it.label} {it.amount:+.3f}" for it in swap.parts),) if named else ()),
-            *(f"{swap.effects[name]:+.3f}" for name in metrics),
-        )
-        for swap in view.swaps
-    ]
-    parts = ("largest parts",) if named else ()
-    columns = ("came (rank)", "went (rank)", "rise", "promotion", *parts, *metrics)
-    print_table(columns, rows, numeric=("rise", "promotion", *metrics))
 
 
 def _range(row: dict[str, float | None]) -> str:

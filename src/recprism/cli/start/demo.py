@@ -108,7 +108,7 @@ def demo(
         print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(run.command("explain"), run.command("audit"), _against_other_model(run))
-    say("your own lists: recprism evaluate LISTS.csv --items ITEMS.csv --subtopic-column genres")
+    say("your own lists: recprism evaluate-lists LISTS.csv --items ITEMS.csv --subtopic-column genres")
 
 
 def _against_other_model(run: Run) -> str:

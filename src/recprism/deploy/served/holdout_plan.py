@@ -1,7 +1,7 @@
 """The size of a randomised holdout: requests until a change of the click rate, or of the goal, is seen.
 
 The fixed size is that of a test with a single look at its end. The size at any time is that of the confidence sequences
-of ``recprism monitor``, which may be read after every request. It is larger.
+of ``recprism monitor-log``, which may be read after every request. It is larger.
 """
 
 from __future__ import annotations

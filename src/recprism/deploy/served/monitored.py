@@ -106,7 +106,7 @@ class ServedMonitored:
     def to_junit(self) -> str:
         """Return JUnit XML with one test case per alarm."""
         cases = {f"{it.name}, {it.day}": it.sentence() if it.state == FIRES else None for it in self.alarms}
-        return junit("recprism monitor", self.export, cases)
+        return junit("recprism monitor-log", self.export, cases)
 
 
 def monitor_served(

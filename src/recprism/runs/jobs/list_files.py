@@ -214,7 +214,7 @@ def _missing_notes(with_list: int, users: int, what: str, missing: Missing) -> t
     rest = (
         "the others count as empty lists"
         if missing == "zero"
-        else "only these count; `recprism evaluate --missing zero` counts the others as empty lists"
+        else "only these count; `--missing zero` counts the others as empty lists"
     )
     return (f"{with_list:,} of {users:,} {what} have a list; {rest}",)
 

@@ -1,14 +1,14 @@
-"""The part of recprism monitor that reads a log of served requests."""
+"""recprism monitor-log: what users got, by a log of served requests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from recprism._command_line import command_line
+from recprism.cli._options import AsJson, ColumnMap, JUnit, Rows, share_option
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -18,45 +18,77 @@ from recprism.cli._output import (
     progress_of_steps,
     say,
 )
+from recprism.cli._values import column_map
+from recprism.cli.deploy.monitor import Floor, write_found
 from recprism.data.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.deploy.served.alarms import AlarmLimits
     from recprism.deploy.served.confidence import Interval
     from recprism.deploy.served.holdout import HoldoutResult
     from recprism.deploy.served.monitored import ServedMonitored
 
 
 def monitor_log(
-    export: Path,
-    log: Path,
-    taken: Path | None,
-    limits: AlarmLimits,
-    columns: Mapping[str, str],
-    output: Path | None,
-    junit: Path | None,
-    as_json: bool,
+    export: Annotated[
+        Path, typer.Argument(metavar="EXPORT", help="The rule that was served: a folder of `recprism export RUN`.")
+    ],
+    served: Annotated[Path, typer.Option(help="The log of `recprism serve --log`: a folder, or a .parquet file.")],
+    taken: Annotated[
+        Path | None,
+        typer.Option(
+            help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too."
+        ),
+    ] = None,
+    columns: ColumnMap = None,
+    floor: Floor = 0.8,
+    max_fallbacks: Annotated[float, share_option(help="Largest share of requests without a list of the rule.")] = 0.05,
+    max_unmet: Annotated[float | None, share_option(help="Largest share of requests with an unmet constraint.")] = None,
+    max_milliseconds: Annotated[
+        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9)
+    ] = None,
+    max_hit_loss: Annotated[
+        float | None,
+        share_option(help="With --taken: largest loss of the hit rate against a holdout at a lower price."),
+    ] = None,
+    holdout_share: Annotated[
+        float | None, share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked.")
+    ] = None,
+    output: Rows = None,
+    junit: JUnit = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Measure a log, print the figures, and exit with 1 if an alarm fires."""
-    from recprism.data._files import write_text
+    """Measure what users got, by the log of a service.
+
+    The command prints the coverage of the shown lists, the share of the gain that users saw, exposure, fallbacks and
+    latency, day by day. Its intervals hold at all times together, so you may look as often as you like.
+
+    Exit code 0: no alarm fires. 1: an alarm fires, because the whole interval is beyond its limit. 2: the question is
+    wrong.
+
+    Examples:
+
+    - `recprism monitor-log rule --served log`
+    - `recprism monitor-log rule --served log --taken taken.parquet --holdout-share 5%`
+    - `recprism monitor-log rule --served log --max-milliseconds 20 --junit monitor.xml`
+    """
+    from recprism.deploy.served.alarms import AlarmLimits
     from recprism.deploy.served.figures import ServedRow
     from recprism.deploy.served.monitored import monitor_served
-    from recprism.metrics.evaluation import frame_of
-    from recprism.runs._tables import write_table
+    from recprism.runs._tables import require_table_name
     from recprism.runs.run import Run
 
+    require_table_name(output)
+    limits = AlarmLimits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
+    mapped = column_map(columns, ("request", "user", "item"))
     with progress_of_steps() as on_step:
-        found = monitor_served(export, log, taken=taken, limits=limits, columns=columns, on_step=on_step)
-    if output is not None:
-        say(f"rows written to {write_table(frame_of(ServedRow, found.rows), output)}")
-    if junit is not None:
-        write_text(junit, found.to_junit())
+        found = monitor_served(export, served, taken=taken, limits=limits, columns=mapped, on_step=on_step)
+    write_found(ServedRow, found, output, junit)
     if as_json:
         print_json(found.to_dict())
     else:
         _print(found)
         run = next((it for it in export.parents if Run.is_at(it)), None)  # `recprism export` writes there by default
-        page = command_line("studio", run or "RUN", served=log, export=export)
+        page = command_line("studio", run or "RUN", served=served, export=export)
         if run is None:
             say(f"to see this as a page, name the run of the export: {page}")
         else:

@@ -1,0 +1,104 @@
+"""recprism explain-lists: what explains lists from files, of any method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recprism.cli._options import (
+    AsJson,
+    ColumnMap,
+    Draws,
+    ItemTable,
+    Part,
+    Seed,
+    SubtopicColumn,
+    SubtopicLevel,
+    SubtopicSeparator,
+    SubtopicTable,
+    lists_in,
+)
+from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
+from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, comma_words
+from recprism.cli.diversity.explain import print_coefficients
+from recprism.errors import InputError
+
+
+def explain_lists(
+    lists: Annotated[Path, typer.Argument(metavar="FILE", help="The lists: user_id, item_id, rank.")],
+    base: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The lists before, with the same columns.", show_default="the best items by score"
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="A trained run with the scores, categories and histories.")
+    ] = None,
+    concepts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORDS",
+            help="With --run: what the model knows about items, with commas between: categories, clusters=20, a column "
+            "of text of the run's items, or a file.",
+            show_default="categories",
+        ),
+    ] = None,
+    part: Part = "test",
+    scores: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="user_id, item_id, score of the candidates, instead of a run."),
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --scores: user_id, item_id of the users' history.")
+    ] = None,
+    items: ItemTable = None,
+    subtopics: SubtopicTable = None,
+    subtopic_column: SubtopicColumn = None,
+    subtopic_separator: SubtopicSeparator = None,
+    subtopic_level: SubtopicLevel = None,
+    columns: ColumnMap = None,
+    draws: Draws = 199,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Test what explains the lists of any method, an editor or a log.
+
+    A choice model is fitted on some users: what raises the chance that a candidate comes into the list. It is tested
+    on the others, next to the same model with shuffled categories. The candidates, scores and categories come from a
+    run, or from files.
+
+    Examples:
+
+    - `recprism explain-lists new.csv --base old.csv --run runs/x`
+    - `recprism explain-lists new.csv --scores scores.csv --items items.csv --subtopic-column genres`
+    """
+    from recprism.runs.jobs.explain_lists import explain_lists_of_run, explain_lists_with_scores
+    from recprism.runs.jobs.list_files import SideFiles
+    from recprism.runs.jobs.train import part_named
+    from recprism.runs.run import Run
+
+    if (run is None) == (scores is None):
+        raise InputError(
+            "the candidates are in a run, --run RUN, or in a file of scores, --scores FILE; give one of them"
+        )
+    mapped = column_map(columns, (*LIST_COLUMNS, "score"))
+    with progress_of_steps() as on_step:
+        about: dict[str, Any] = {"draws": draws, "seed": seed, "on_step": on_step}
+        if run is not None:
+            words = comma_words(concepts or [], "--concepts")
+            about |= {"part": part_named(part), "columns": mapped, "concepts": words}
+            found = explain_lists_of_run(lists, base, Run.open(run), **about)
+        else:
+            categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
+            side = SideFiles(None, train, subtopics, items, categories, columns=mapped)
+            found = explain_lists_with_scores(lists, base, scores or "", side, **about)
+    if as_json:
+        print_json({"lists": str(lists), "choice_model": found.to_dict()})
+        return
+    print_title(f"{lists}: what explains these lists{f' ({lists_in(True, part)})' if run else ''}")
+    for sentence in (*found.model.sentences(), *found.notes):
+        print_sentence(sentence)
+    print_coefficients(found.model)
