@@ -12,7 +12,17 @@ from importlib.util import find_spec
 
 from recprism.errors import MissingDependencyError
 
-SERVE = ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client", "polars", "pydantic", "typer", "rich")
+SERVE: tuple[str, ...] = (
+    "fastapi",
+    "uvicorn",
+    "httptools",
+    "orjson",
+    "prometheus_client",
+    "polars",
+    "pydantic",
+    "typer",
+    "rich",
+)
 SERVE += ("tomli_w",)
 EXTRAS: dict[str, tuple[str, ...]] = {
     "full": ("torch", "scipy", "safetensors", "jinja2", "altair", *SERVE),
