@@ -22,8 +22,8 @@ SERVE: tuple[str, ...] = (
     "pydantic",
     "typer",
     "rich",
+    "tomli_w",
 )
-SERVE += ("tomli_w",)
 EXTRAS: dict[str, tuple[str, ...]] = {
     "full": ("torch", "scipy", "safetensors", "jinja2", "altair", *SERVE),
     "serve": SERVE,
