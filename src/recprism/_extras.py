@@ -12,8 +12,18 @@ from importlib.util import find_spec
 
 from recprism.errors import MissingDependencyError
 
-SERVE = ("fastapi", "uvicorn", "httptools", "orjson", "prometheus_client", "polars", "pydantic", "typer", "rich")
-SERVE += ("tomli_w",)
+SERVE: tuple[str, ...] = (
+    "fastapi",
+    "uvicorn",
+    "httptools",
+    "orjson",
+    "prometheus_client",
+    "polars",
+    "pydantic",
+    "typer",
+    "rich",
+    "tomli_w",
+)
 EXTRAS: dict[str, tuple[str, ...]] = {
     "full": ("torch", "scipy", "safetensors", "jinja2", "altair", *SERVE),
     "serve": SERVE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -115,7 +115,7 @@ def export(
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
-    options = {
+    options: dict[str, Any] = {
         "to": to,
         "alpha": alpha,
         "metric": metric,
