@@ -224,7 +224,7 @@ def test_empty_places_and_short_lists():
 @pytest.mark.parametrize(
     ("goal", "asked", "words"),
     [
-        ("ndcg", (0.2,), "no exposure goal"),
+        ("ndcg", (0.2,), "no path towards 'ndcg'"),
         ("shown_often", (1.5,), "trade_off"),
         ("shown_often", (0.2, Optimal(goals={"alpha_ndcg": 1.0})), "does not combine with alpha_ndcg"),
     ],
