@@ -1,4 +1,4 @@
-"""What large.py, ann.py and million.py rank: made vectors in clusters of themes, and made interactions in Parquet."""
+"""What large.py, cost.py and million.py rank: made vectors in clusters of themes, and made interactions in Parquet."""
 
 from __future__ import annotations
 

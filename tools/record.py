@@ -29,7 +29,6 @@ ORDER = {
     "memory": ("Ten million ratings in memory", "python benchmarks/memory.py"),
     "large": ("More than memory", "python benchmarks/large.py --folder DIR"),
     "sample": ("Rewards from a sample of users", "python benchmarks/sample.py --run runs/ml1m"),
-    "ann": ("Candidates from an index", "python benchmarks/ann.py --run runs/ml1m"),
     "cost": ("What ranking costs", "python benchmarks/cost.py"),
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),

@@ -275,7 +275,8 @@ serve service/test_safety.py host token caller_token prices max_bytes max_in_fli
 serve cli/test_cli.py port
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
-monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss holdout_share max_fallbacks max_unmet
+monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss
+monitor-log cli/test_served_log.py holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor deploy/test_monitor.py each_segment

@@ -303,7 +303,7 @@ np.savez({str(tmp_path / "out.npz")!r}, items=items, scores=scores)
         ({"k": 0}, "k is 0"),
         ({"k": 1.5}, "k is 1.5"),
         ({"block": -1}, "block is -1"),
-        ({"engine": "gpu"}, "engine 'gpu' is not known; choose one of auto, cpu, faiss, torch"),
+        ({"engine": "gpu"}, "engine 'gpu' is not known; choose one of auto, cpu, torch"),
         ({"exclude": sparse.csr_matrix((4, 2))}, r"exclude has shape \(4, 2\) for 2 users and 4 items"),
         (
             {"user": np.array([[0, 0, 0], [0, np.nan, 0]])},

@@ -86,7 +86,7 @@ def refit_run(
         whole_path=again,
         on_step=on_step,
     )
-    like = {"like": old.fingerprint(), "stickiness": found.stickiness}
+    like: dict[str, Any] = {"like": old.fingerprint(), "stickiness": found.stickiness}
     others = note_question(run, now, found.kept.question, **like)
     said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
     new = int((find_ids(now.split.user_ids, before.split.user_ids) < 0).sum())

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism._extras import needing
 from recprism.data._checks import real_array, require_real
 from recprism.data._memory import require_room
 from recprism.data.incidence import Incidence
@@ -61,16 +60,6 @@ def _triton_engine(device: torch.device) -> Engine:
     return triton_engine.rank
 
 
-def _faiss_engine(device: torch.device) -> Engine:
-    if device.type != "cpu":
-        raise InputError(f"engine 'faiss' got vectors on {device}; move them with .cpu(), or use engine='auto'")
-    with needing("engine 'faiss'", "ann"):
-        import faiss  # noqa: F401  # a missing package is reported before any work
-    from recprism.ranking import _faiss_engine as faiss_engine
-
-    return faiss_engine.rank
-
-
 def _best_engine(device: torch.device) -> Engine:
     try:
         if device.type == "cpu":
@@ -85,7 +74,6 @@ def _best_engine(device: torch.device) -> Engine:
 ENGINES: dict[str, Callable[[torch.device], Engine]] = {
     "auto": _best_engine,
     "cpu": _cpu_engine,
-    "faiss": _faiss_engine,
     "torch": _torch_engine,
     "triton": _triton_engine,
 }
@@ -134,7 +122,7 @@ def topk(
         exclude: Users x items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix. A SciPy matrix
             is converted at every call; convert it once with ``Incidence.coerce`` if you rank often.
         engine: "cpu" (compiled), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto", the fastest of
-            these that is available. "faiss" (needs faiss-cpu) is approximate: it searches a part of the items.
+            these that is available.
         block: Number of users to score at a time. Memory grows with it, and not with n_users x n_items.
         check: Whether to check for scores that float32 cannot hold. Without the check, a GPU need not be waited for.
 
