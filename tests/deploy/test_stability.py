@@ -15,7 +15,7 @@ from recprism.deploy.stability import _agreement, stability_of
 from recprism.dials import Dials
 from recprism.errors import InputError
 from recprism.explain.reasons.questions import reason_codes, why_list
-from recprism.forms import compile_dials
+from recprism.forms.compiled import compile_dials
 from recprism.models import Factors
 from recprism.rerank import Rule
 

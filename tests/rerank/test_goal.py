@@ -17,7 +17,7 @@ import recprism as rp
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.metrics import METRICS
-from recprism.models import make_model
+from recprism.models.registry import make_model
 from recprism.rerank import GoalTerm
 from recprism.rerank._kernels.prices import SEARCHED
 from recprism.rerank.goal import TERMS, Goal, Words, term_named
