@@ -36,7 +36,7 @@ from recprism.explain.explained import ExplainedLists, explain_made
 from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
 from recprism.forms.compiled import compile_dials, compile_rule, form_options, with_lifts
-from recprism.forms.rule_export import collect_rule, constraints_by_id
+from recprism.forms.rule_export import collect_rule
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.steering import Steered, steer
 from recprism.forms.vectors import Export, Origin, export_vectors
@@ -349,7 +349,7 @@ class Result(Displayed):
             rule, tested = self._tested_form(alpha, budgets, confidence, compiled)
             made = compile_rule(self.context(), rule, **compiled)
             factors = made.factors if made.dials is None else self._with_settings(made.dials, rule)
-        origin = Origin(form, alpha, *self._origin(), constraints_by_id(self.scenario), **tested)
+        origin = Origin(form, alpha, *self._origin(), self.scenario.constraints.to_dict(), **tested)
         return export_vectors(
             self.context(),
             factors,

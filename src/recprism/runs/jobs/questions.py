@@ -104,10 +104,9 @@ def question_of(scenario: Scenario, goal: Words, budgets: Mapping[str, float], *
     goal = Goal.parse(goal)
     window = scenario.history_window if weighs_history(scenario, goal) else None
     others["clusters"] = clusters_hash(scenario.clusters)
-    rules = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in scenario.constraints.items()}
-    about = {"k": scenario.k, "history_window": window, "constraints": rules, **others}
+    about = {"k": scenario.k, "history_window": window, "constraints": scenario.constraint_facts, **others}
     asked = {"goal": str(goal), "budgets": dict(budgets), **{name: it for name, it in about.items() if it}}
-    plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True))
     return plain
 
 
