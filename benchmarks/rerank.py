@@ -16,7 +16,7 @@ import numpy as np
 from pyversity import dpp, mmr
 
 from harness import Claim, interleaved, parser, report
-from recprism.rerank import DPP, MMR, RERANKERS, Constrained, Features, reranker
+from recprism.rerank import DPP, MMR, RERANKERS, Constrained, Constraints, Features, reranker
 
 N_ITEMS, N_CANDIDATES, DIM, N_SUBTOPICS, K = 3_000, 100, 50, 18, 10
 N_USERS, N_USERS_OF_PYVERSITY = 6_000, 300  # enough of each that a turn takes about as long
@@ -56,7 +56,8 @@ def ours(world: World, name: str, trade_off: float) -> Callable[[], Any]:
 
 def with_rules(world: World) -> Callable[[], Any]:
     shares = {"min_share": {0: 0.2, 1: 0.3}, "max_share": {2: 0.2}}
-    method = Constrained(MMR(trade_off=0.5), **shares, tail_floor=0.5, popularity=1 / np.arange(1.0, N_ITEMS + 1))
+    kept = Constraints(**shares, tail_floor=0.5).resolve()
+    method = Constrained(MMR(trade_off=0.5), kept, popularity=1 / np.arange(1.0, N_ITEMS + 1))
     return lambda: method(world.candidates, world.scores, K, features=world.features)
 
 

@@ -42,7 +42,7 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 LIGHT: tuple[str, ...] = ("_version", "errors", "serving", "integrations", "service.answers", "service.client")
 LIGHT += ("budget.promise", "data.progress", "data.shares", "forms.rule_file")
-LIGHT += ("explain.reasons.reason", "rerank.constraints.violations")
+LIGHT += ("explain.reasons.reason", "rerank.constraints.constraints", "rerank.constraints.violations")
 """What numpy and numba are enough for. Within ``service`` the rest needs [serve]; everything else needs [full]."""
 
 _found: set[tuple[str, ...]] = set()

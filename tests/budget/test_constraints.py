@@ -13,7 +13,9 @@ from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.models import Factors
+from recprism.rerank import Constraints
 from recprism.rerank.goal import Goal
+from recprism.runs.jobs.questions import question_of
 
 ITEMS, USERS = 30, 8
 
@@ -45,7 +47,12 @@ def test_lists_keep_constraints_at_every_length(
     factors, split, subtopics = world(seed)
     pinned = dict(zip(pinned, dict.fromkeys(pinned.values()), strict=False))  # an item has one place
     shares = {} if most is None or "a" not in subtopics.names else {"a": most}
-    constraints = {"banned": sorted(banned), "pinned": pinned, "max_share": shares}
+    ids = factors.item_ids
+    constraints = {
+        "banned": ids[sorted(banned)],
+        "pinned": {place: ids[item] for place, item in pinned.items()},
+        "max_share": shares,
+    }
     scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
     items, scores = scenario.rank(factors, k)
     assert items.shape == scores.shape == (USERS, k)
@@ -66,7 +73,7 @@ def test_lists_keep_constraints_at_every_length(
 @given(seed=st.integers(0, 1000), banned=st.sets(st.integers(0, ITEMS - 1), max_size=5))
 def test_without_constraints_and_with_bans_alone_lists_are_exact(seed: int, banned: set[int]) -> None:
     factors, split, subtopics = world(seed)
-    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"banned": sorted(banned)})
+    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"banned": factors.item_ids[sorted(banned)]})
     scores = (factors.user @ factors.item.T).astype(np.float64)
     scores[scenario.seen.dense()] = -np.inf
     scores[:, sorted(banned)] = -np.inf
@@ -74,7 +81,7 @@ def test_without_constraints_and_with_bans_alone_lists_are_exact(seed: int, bann
     wanted = np.where(np.take_along_axis(scores, order, 1) > -np.inf, order, -1)
     np.testing.assert_array_equal(scenario.base_lists, wanted)
     free = scenario.under(None)
-    assert free.constraints == {}
+    assert not free.constraints
     assert not np.isin(lists_at(scenario, "ilad", 0.3), sorted(banned)).any()
 
 
@@ -89,19 +96,46 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
             kept[goal, kind] = dict(lists)
 
     factors, split, subtopics = world(0)
-    for banned in ([], [3], [4]):
+    for banned in ([], [30], [40]):
         scenario = Scenario(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
         lists_at(scenario, "ilad", 0.3)
         scenario.keep_lists(Goal.parse("ilad"))
     assert len(kept) == 3
 
 
+def test_stored_lists_and_questions_keep_their_names() -> None:
+    """Runs of earlier versions have these names on disk; an id may be written as text, and a ban twice."""
+    factors, split, subtopics = world(0)
+    shares = {"max_share": {"a": "40%"}, "min_share": {"b": 0.2}}
+    about = (factors, split, subtopics, "test", 6)
+    first = Scenario(*about, constraints={"banned": ["40", 30, "30"], "pinned": {"2": "70"}, **shares})
+    numbers = {"banned": [3, 4], "pinned": {"2": 7}, "max_share": {"a": 0.4}, "min_share": {"b": 0.2}}
+    assert first._kind() == "test-b8d78eddcfe3"
+    assert question_of(first, "ilad", {"ndcg@6": 0.1})["constraints"] == numbers
+    assert first.constraints.to_dict()["banned"] == [30, 40]
+    second = Scenario(*about, constraints={"tail_floor": 0.2, "per_user_diversity": "history"})
+    assert second._kind() == "test-6f3eeca22aee"
+
+
+def test_pins_of_each_user_are_ids_and_come_back_as_ids() -> None:
+    factors, split, subtopics = world(0)
+    pins = np.full((USERS, 3), None)
+    pins[1, 0], pins[2, 2] = 50, "70"
+    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"pinned": pins})
+    assert scenario.resolved.pinned[1, 0] == 5 and scenario.resolved.pinned[2, 2] == 7
+    assert (scenario.resolved.pinned >= 0).sum() == 2
+    with pytest.raises(ValueError, match="pins of single users cannot be kept in files"):
+        scenario.constraints.to_dict()
+    freed = scenario.constraints.with_those_of(Constraints(banned=[50])).resolve(factors.item_ids)
+    assert freed.pinned[1, 0] == -1 and freed.pinned[2, 2] == 7
+
+
 def test_empty_constraints_are_none() -> None:
     factors, split, subtopics = world(0)
     nothing = {"banned": [], "pinned": {}, "min_share": {}, "tail_floor": 0.0, "per_user_diversity": None}
-    assert Scenario(factors, split, subtopics, "test", 6, constraints=nothing).constraints == {}
+    assert not Scenario(factors, split, subtopics, "test", 6, constraints=nothing).constraints
     with pytest.raises(ValueError, match="item 70 is pinned and banned"):
-        Scenario(factors, split, subtopics, "test", 6, constraints={"banned": [7], "pinned": {1: 7}})
+        Scenario(factors, split, subtopics, "test", 6, constraints={"banned": [70], "pinned": {1: 70}})
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg"])
@@ -111,7 +145,8 @@ def test_one_user_alone_gets_the_same_list(goal: str) -> None:
     seen = split.seen_before("test").dense()
     pinned = {2: int(seen.any(0).argmax()), 4: int((~seen).all(0).argmax())}
     diversity = np.linspace(0, 1, USERS)
-    constraints = {"pinned": pinned, "per_user_diversity": diversity}
+    by_id = {place: factors.item_ids[item] for place, item in pinned.items()}
+    constraints = {"pinned": by_id, "per_user_diversity": diversity}
     scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
     rule = rule_at(scenario, goal, 0.4)
     lists = scenario.rank(rule)[0]

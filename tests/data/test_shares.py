@@ -23,7 +23,7 @@ from recprism.data import Dataset
 from recprism.data.shares import share
 from recprism.deploy.refit import refit
 from recprism.errors import InputError
-from recprism.rerank import Constrained, Optimal
+from recprism.rerank import Constraints
 from recprism.runs.config import BudgetConfig, RunConfig, read_config
 
 
@@ -76,7 +76,7 @@ def test_python_accepts_both(scenario: Scenario) -> None:
         for it in ("5%", 0.05)
     )
     assert as_text.certificate == as_number.certificate
-    assert Constrained(Optimal(), max_share={0: "20%"}).max_share == {0: 0.2}  # type: ignore[dict-item]
+    assert Constraints(max_share={"a": "20%"}).max_share == {"a": 0.2}
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_python_accepts_both(scenario: Scenario) -> None:
         lambda it: cost_of_diversity(it, BudgetQuestion.each(["subtopic_coverage"], [0.05]), show=5),
         lambda it: Diversifier(budget=5).fit(it.factors, it.split),
         lambda _: certify(BASE, [POINT], {"ndcg@10": 5}),
-        lambda _: Constrained(Optimal(), tail_floor=5, popularity=[1]),
+        lambda _: Constraints(tail_floor=5),
         lambda it: refit(it, None, BudgetQuestion.of("sc", {"ndcg@10": 0.05}), trade_off=0.1, max_churn=20),  # type: ignore[arg-type]
         lambda _: BudgetConfig(budgets={"ndcg@10": 5}),
         lambda _: RunConfig.model_validate({"split": {"test": 10}}),

@@ -79,8 +79,9 @@ def seen_items() -> Incidence:
         {"trade_off": 0.0},
         {"constraints": {"banned": ["i3", "i5"], "pinned": {"2": "i7"}}},
         {"constraints": {"max_share": {"topic 1": 0.2}, "min_share": {"topic 2": 0.5}}},
+        {"constraints": {"min_items": {"topic 1": 2}, "pinned": {"1": "i7"}}},
     ],
-    ids=["coverage", "order", "distance", "history", "relevance", "bans and pins", "shares"],
+    ids=["coverage", "order", "distance", "history", "relevance", "bans and pins", "shares", "numbers of items"],
 )
 def test_batch_lists_are_those_of_requests(changes: dict[str, Any]) -> None:
     file, user, seen = rule_file(**changes), vectors(), seen_items()
@@ -279,8 +280,9 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
     np.save(tmp_path / "flat.npy", np.zeros(5, np.float32))
     replace(rule_file(), item_vectors=None).write(tmp_path / "bare")
     replace(rule_file(), lifts=np.zeros(ITEMS)).write(tmp_path / "lifted")
-    rule_file(constraints={"min_items": {"topic 1": 2}}).write(tmp_path / "counted")
     rule_file(history_window=3).write(tmp_path / "recent")
+    rule_file(constraints={"tail_floor": 0.1}).write(tmp_path / "floor")
+    rule_file(constraints={"banned": ["gone"]}).write(tmp_path / "older")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "other.txt").touch()
     for rule, users, folder, words in (
@@ -291,7 +293,8 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
         ("rule", "nowhere.npy", "new", "no such file"),
         ("bare", "users.npy", "new", "no item vectors"),
         ("lifted", "users.npy", "new", "lifts"),
-        ("counted", "users.npy", "new", "min_items"),
+        ("floor", "users.npy", "new", "depend on each other under tail_floor"),
+        ("older", "users.npy", "new", "item id 'gone' is unknown"),
         ("recent", "users.npy", "new", "only a user's latest 3 interactions"),
         ("nowhere", "users.npy", "new", "no export of a rule"),
         ("rule", "users.npy", "full", "not empty"),

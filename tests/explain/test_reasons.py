@@ -163,13 +163,13 @@ def test_what_would_change_the_list() -> None:
 
 
 def test_constraints_are_the_reason_where_they_are() -> None:
-    pinned = by_hand(pinned={1: 4})
+    pinned = by_hand(pinned={1: "e"})
     rule = rule_at(pinned, "sc", 0.4)
     at_top = why(pinned, rule, "u", "e")
     assert (at_top.place, at_top.codes, at_top.runner_up, at_top.enters) == (1, ("pinned",), None, None)
     assert at_top.for_users() == "Placed here for everyone."
     assert what_if(pinned, rule, "u", without="e").after == ("a", "d"), "the pin is released"
-    banned = by_hand(banned=[3])
+    banned = by_hand(banned=["d"])
     assert why_not(banned, rule_at(banned, "sc", 0.4), "u", "d").codes == ("banned",)
     shares = by_hand(min_share={"comedy": 1.0})
     rule = rule_at(shares, "sc", 0.4)
@@ -190,7 +190,7 @@ def test_few_candidates_and_seen_items() -> None:
 
 
 def test_no_other_candidate() -> None:
-    scenario = by_hand(banned=[1, 2, 4])
+    scenario = by_hand(banned=["b", "c", "e"])
     assert why(scenario, rule_at(scenario, "sc", 0.4), "u", "a").codes == ("only_candidate",)
 
 
@@ -276,8 +276,8 @@ def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
 )
 def test_reasons_add_up_and_hold_when_the_rule_runs_again(seed: int, goal: str, trade_off: float, limits: str) -> None:
     constraints: dict[str, Any] = {
-        "banned": [1, 2],
-        "pinned": {2: 7},
+        "banned": [10, 20],
+        "pinned": {2: 70},
         "max_share": {"art": 0.2},
         "tail_floor": 0.4,
         "per_user_diversity": "history",
@@ -330,12 +330,12 @@ def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
     ids = scenario.split.item_ids
     shown = scenario.rank(rule)[0][user]
     without = what_if(scenario, rule, 103, without=ids[shown[0]])
-    banned = scenario.under({"banned": [int(shown[0])]}).rank(rule, users=np.array([user]))[0][0]
+    banned = scenario.under({"banned": [ids[shown[0]]]}).rank(rule, users=np.array([user]))[0][0]
     assert list(without.after) == ids[banned].tolist()
     assert list(without.before) == ids[shown].tolist()
     name = scenario.subtopics.names[0]
     of_category = np.flatnonzero(scenario.subtopics.dense()[:, 0]).tolist()
-    without_category = scenario.under({"banned": of_category}).rank(rule, users=np.array([user]))[0][0]
+    without_category = scenario.under({"banned": ids[of_category]}).rank(rule, users=np.array([user]))[0][0]
     assert list(what_if(scenario, rule, 103, ban=name).after) == ids[without_category[without_category >= 0]].tolist()
     cheaper = scenario.rank(rule.at(0.1), users=np.array([user]))[0][0]
     assert list(what_if(scenario, rule, 103, price=0.1).after) == ids[cheaper].tolist()
@@ -373,7 +373,7 @@ def test_what_if_moves_the_history_window(seed: int, window: int) -> None:
     forgotten = int(scenario.seen_in_time(user)[-1])
     kept = train.keys != user * ITEMS + forgotten
     left = Incidence.from_pairs(train.row_of_entry[kept], train.indices[kept], train.shape)
-    without_it = case(left, place, banned=[forgotten])
+    without_it = case(left, place, banned=[ids[forgotten]])
     found = what_if(scenario, rule, 100 + user, forget=ids[forgotten])
     assert list(found.after) == ids[without_it.rank(rule, users=row)[0][0]].tolist()
 
@@ -489,7 +489,7 @@ def test_what_if_in_words(trained: Scenario) -> None:
     for user in range(0, trained.seen.n_rows, 100):
         before = trained.rank(rule, users=np.array([user]))[0]
         gone = before[0, -1]
-        after = trained.under({"banned": [int(gone)]}).rank(rule, users=np.array([user]))[0]
+        after = trained.under({"banned": [ids[gone]]}).rank(rule, users=np.array([user]))[0]
         sc = [evaluate(lists, context, ["sc@10"], bootstrap=0).scores[0].mean for lists in (before, after)]
         came = [f"item {it}" for it in ids[after[0][~np.isin(after[0], before[0])]].tolist()]
         text = what_if(trained, rule, trained.split.user_ids[user], without=ids[gone]).sentence()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from recprism.errors import ConstraintError, InputError
 from recprism.metrics.catalogue import tail_items
-from recprism.rerank import MMR, RERANKERS, Constrained, ExposureAware, Features, XQuAD, reranker
+from recprism.rerank import MMR, RERANKERS, Constrained, Constraints, ExposureAware, Features, XQuAD, reranker
 
 PLAIN = ExposureAware(trade_off=0)  # the most relevant first
 # Six items, best first: 0 and 3 are about subtopic 0, 1 and 4 about 1, 2 about nothing, 5 about both.
@@ -35,8 +35,12 @@ worlds = st.fixed_dictionaries(
 shares = st.dictionaries(st.integers(0, 2), st.sampled_from([0.2, 0.25, 0.5, 0.6, 1.0]), max_size=3)
 
 
+def constrained(inner: Any, *, names: Any = None, popularity: Any = None, **asked: Any) -> Constrained:
+    return Constrained(inner, Constraints(**asked).resolve(names=names), popularity)
+
+
 def chosen(k: int = 3, inner: Any = PLAIN, candidates: Any = CANDIDATES, scores: Any = SCORES, **limits: Any) -> Any:
-    return Constrained(inner, **limits)(candidates, scores, k, features=FEATURES).tolist()
+    return constrained(inner, **limits)(candidates, scores, k, features=FEATURES).tolist()
 
 
 class TestKnownAnswers:
@@ -78,7 +82,7 @@ class TestKnownAnswers:
     ) -> None:
         features = Features(subtopics=[[int(has) for has in row] for row in subtopics.split()])
         limits = {"min_share": {s: n / 3 for s, n in low.items()}, "max_share": {s: n / 3 for s, n in high.items()}}
-        method = Constrained(PLAIN, **limits)
+        method = constrained(PLAIN, **limits)
         picks = method([np.arange(7)], [np.linspace(1, 0, 7)], 3, features=features)
         assert set(picks[0].tolist()) == answer
         assert method.report(picks, features=features).none
@@ -93,19 +97,19 @@ class TestKnownAnswers:
         """Item 2 is the tail; for the second user it costs little relevance."""
         limits = {"tail_floor": 0.5, "popularity": [50, 50, 1]}
         candidates, scores = [[0, 1, 2]] * 2, [[1.0, 0.9, 0.0], [1.0, 0.5, 0.49]]
-        assert Constrained(PLAIN, **{**limits, "tail_floor": 0.25})(candidates, scores, 2).tolist() == [[0, 1], [0, 2]]
-        assert Constrained(PLAIN, **limits)(candidates, scores, 2).tolist() == [[0, 2], [0, 2]]
+        assert constrained(PLAIN, **{**limits, "tail_floor": 0.25})(candidates, scores, 2).tolist() == [[0, 1], [0, 2]]
+        assert constrained(PLAIN, **limits)(candidates, scores, 2).tolist() == [[0, 2], [0, 2]]
 
     def test_per_user_diversity_scales_trade_off(self) -> None:
         features = Features(vectors=[[1, 0], [1, 0], [0, 1]])
-        method = Constrained(MMR(trade_off=0.8), per_user_diversity=[0.0, 1.0])
+        method = constrained(MMR(trade_off=0.8), per_user_diversity=[0.0, 1.0])
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
     def test_per_user_diversity_from_history(self) -> None:
         """A user with one subtopic gets the most relevant list, and a user with both the re-ranker's list."""
         features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[1, 0], [1, 1]])
-        method = Constrained(XQuAD(trade_off=0.9, intents="uniform"), per_user_diversity="history")
+        method = constrained(XQuAD(trade_off=0.9, intents="uniform"), per_user_diversity="history")
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
@@ -113,19 +117,19 @@ class TestKnownAnswers:
         assert chosen(min_share={"war": 0.6}, names=("love", "war")) == [[0, 1, 4]]
 
     def test_no_users_and_no_candidates(self) -> None:
-        method = Constrained(PLAIN, pinned={2: 1}, min_share={0: 0.5}, tail_floor=0.5, popularity=np.ones(6))
+        method = constrained(PLAIN, pinned={2: 1}, min_share={0: 0.5}, tail_floor=0.5, popularity=np.ones(6))
         assert method(np.empty((0, 4), np.int64), np.empty((0, 4)), 3, features=FEATURES).shape == (0, 3)
         assert method(np.empty((1, 0), np.int64), np.empty((1, 0)), 3, features=FEATURES).tolist() == [[-1, 1, -1]]
 
     def test_tensors_in_tensors_out(self) -> None:
-        picks = Constrained(PLAIN, banned=[0])(torch.tensor(CANDIDATES), SCORES, 2, features=FEATURES)
+        picks = constrained(PLAIN, banned=[0])(torch.tensor(CANDIDATES), SCORES, 2, features=FEATURES)
         assert isinstance(picks, torch.Tensor)
         assert picks.tolist() == [[1, 2]]
 
 
 class TestReport:
     def test_violations_are_reported(self) -> None:
-        method = Constrained(PLAIN, min_share={1: 1.0}, banned=[4], pinned={1: 0}, names=("love", "war"))
+        method = constrained(PLAIN, min_share={1: 1.0}, banned=[4], pinned={1: 0}, names=("love", "war"))
         picks = method(CANDIDATES, SCORES, 4, features=FEATURES)
         assert picks[0, 0] == 0
         assert set(picks[0]) >= {1, 5}, "as near as possible"
@@ -141,11 +145,11 @@ class TestReport:
 
     def test_report_accepts_lists_of_any_source(self) -> None:
         limits = {"max_share": {0: 0.5}, "tail_floor": 0.5, "popularity": [9, 9, 9, 9, 9, 0]}
-        found = Constrained(PLAIN, banned=[3], pinned={2: 1}, **limits).report([[0, 3, -1, -1]], features=FEATURES)
+        found = constrained(PLAIN, banned=[3], pinned={2: 1}, **limits).report([[0, 3, -1, -1]], features=FEATURES)
         assert [row.places for row in found.rows] == [1, 1, 1, 1]
 
     def test_all_constraints_hold(self) -> None:
-        method = Constrained(PLAIN, min_share={0: 0.3}, banned=[2])
+        method = constrained(PLAIN, min_share={0: 0.3}, banned=[2])
         found = method.report(method(CANDIDATES, SCORES, 3, features=FEATURES), features=FEATURES)
         assert found.sentence() == "All 2 constraints hold in all 1 lists."
         assert Constrained(PLAIN).report([[0]]).sentence() == "There are no constraints."
@@ -154,10 +158,10 @@ class TestReport:
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        ({"min_share": {0: 0.5}, "max_share": {0: 0.4}}, "min_share of subtopic 0 is 0.5 and its max_share 0.4"),
+        ({"min_share": {0: 0.5}, "max_share": {0: 0.4}}, "min_share of 0 is 0.5 and its max_share 0.4"),
         ({"min_share": {0: 1.5}}, "min_share of 0: 1.5 is not a share from 0 to 1"),
         ({"banned": [3], "pinned": {1: 3}}, "item 3 is pinned and banned; choose one of the two"),
-        ({"pinned": {0: 3}}, "places from 1 and items from 0"),
+        ({"pinned": {0: 3}}, "pinned is {place: id} with places from 1"),
         ({"pinned": {1: 3, 2: 3}}, "an item is pinned to two places"),
         ({"pinned": [[3, 3]]}, "an item is pinned twice in the list of user 0"),
         ({"pinned": {9: 3}}, "pinned beyond place 3, where the lists end"),
@@ -165,9 +169,9 @@ class TestReport:
         ({"pinned": {1: 77}}, "banned or pinned is item 77; items go from 0 to 5"),
         ({"tail_floor": 0.5}, "tail_floor needs to know the tail: give popularity"),
         ({"tail_floor": 2}, "tail_floor: 2 is not a share from 0 to 1"),
-        ({"min_share": {"war": 0.5}}, "subtopic 'war' is given by name: give names"),
-        ({"min_share": {"war": 0.5}, "names": ("love",)}, "there is no subtopic 'war' among love"),
-        ({"min_share": {7: 0.5}}, "there is no subtopic 7; the features have columns 0 to 1"),
+        ({"min_share": {"war": 0.5}}, "category 'war' is given by name: give names"),
+        ({"min_share": {"war": 0.5}, "names": ("love",)}, "there is no category 'war'; there are love"),
+        ({"min_share": {7: 0.5}}, "there is no category 7; the features have columns 0 to 1"),
         ({"banned": [-1]}, "banned or pinned is item -1; items go from 0 to 5"),
         ({"k": 0}, "k is .+; pass a whole number of at least 1"),
         ({"tail_floor": 0.5, "popularity": [1, 2]}, "popularity has 2 items and there is an item 5"),
@@ -182,8 +186,8 @@ def test_contradictions_raise_an_error(limits: Any, message: str) -> None:
 
 def test_shares_that_no_items_can_fill_are_a_contradiction() -> None:
     apart = Features(subtopics=[[1, 0], [0, 1], [1, 0]])
-    with pytest.raises(InputError, match=r"add up to 1.2 and no item has more than 1 of their subtopics"):
-        Constrained(PLAIN, min_share={0: 0.6, 1: 0.6})([[0, 1, 2]], [[3.0, 2.0, 1.0]], 2, features=apart)
+    with pytest.raises(InputError, match=r"add up to 1.2 and no item has more than 1 of their categories"):
+        constrained(PLAIN, min_share={0: 0.6, 1: 0.6})([[0, 1, 2]], [[3.0, 2.0, 1.0]], 2, features=apart)
 
 
 @pytest.mark.parametrize("name", sorted(RERANKERS))
@@ -194,7 +198,7 @@ def test_without_constraints_the_lists_are_those_of_the_re_ranker(make_world: An
         inner = reranker(name, sort_back=sort_back)
         expected = inner(world.candidates, world.scores, 6, features=world.features)
         for limits in ({}, {"per_user_diversity": np.ones(20)}, {"min_share": {0: 0.0}, "max_share": {1: 1.0}}):
-            picks = Constrained(inner, **limits)(world.candidates, world.scores, 6, features=world.features)
+            picks = constrained(inner, **limits)(world.candidates, world.scores, 6, features=world.features)
             np.testing.assert_array_equal(picks, expected)
 
 
@@ -216,7 +220,7 @@ def test_shares_hold_wherever_the_candidates_allow_it(
     built = make_world(**world)
     low = {s: share for s, share in low.items() if share <= high.get(s, 1.0)}
     inner = MMR(trade_off=0.4, sort_back=sort_back)
-    method = Constrained(inner, min_share=low, max_share=high)
+    method = constrained(inner, min_share=low, max_share=high)
     before = inner(built.candidates, built.scores, k, features=built.features)
     try:
         picks = method(built.candidates, built.scores, k, features=built.features)
@@ -244,7 +248,7 @@ def test_the_tail_floor_is_met_if_it_can_be_and_at_the_least_loss(
     built = make_world(**world)
     popularity = np.random.default_rng(world["seed"]).integers(0, 9, world["n_items"])
     tail = np.append(tail_items(torch.from_numpy(popularity).double()).numpy(), False)
-    method = Constrained(PLAIN, tail_floor=floor, popularity=popularity)
+    method = constrained(PLAIN, tail_floor=floor, popularity=popularity)
     picks = method(built.candidates, built.scores, k, features=built.features)
     real = built.candidates >= 0
     within = np.minimum(k, (tail[built.candidates] & real).sum(1)).sum()
@@ -288,7 +292,7 @@ def cheapest(world: Any, k: int, tail: Any, at_least: int) -> float:
 def test_everything_together(make_world: Any) -> None:
     world = make_world(5, n_users=200, n_candidates=40, n_items=80)
     popularity = np.random.default_rng(0).pareto(1.0, 80)
-    method = Constrained(
+    method = constrained(
         MMR(trade_off=0.5),
         banned=[0, 1, 2],
         pinned={2: 7},

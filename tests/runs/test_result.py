@@ -144,13 +144,17 @@ def test_a_saved_result_of_ids_in_words_is_the_same(tmp_path: Path) -> None:
 
 def with_pins(result: rp.Result) -> rp.Result:
     pins = np.full((result.scenario.split.n_users, 1), -1)
-    pins[:5] = 4
+    pins[:5] = result.scenario.base.item_ids[4]
     return replace(result, scenario=result.scenario.under({"pinned": pins}))
 
 
 def with_own_diversity(result: rp.Result) -> rp.Result:
     own = np.linspace(0, 1, result.scenario.split.n_users)
     return replace(result, scenario=result.scenario.under({"per_user_diversity": own}))
+
+
+def with_numbers_of_items(result: rp.Result) -> rp.Result:
+    return replace(result, scenario=result.scenario.under({"min_items": {"Drama": 1}}))
 
 
 def with_shorter_lists(result: rp.Result) -> rp.Result:
@@ -167,8 +171,9 @@ def with_shorter_lists(result: rp.Result) -> rp.Result:
         (lambda it: replace(it, scenario=it.scenario.on("validation")), "its figures are of the validation part"),
         (with_pins, "pins of single users"),
         (with_own_diversity, "per_user_diversity of single users"),
+        (with_numbers_of_items, "a run cannot keep min_items"),
     ],
-    ids=["nothing certified", "players", "k", "part", "pins", "diversity"],
+    ids=["nothing certified", "players", "k", "part", "pins", "diversity", "numbers of items"],
 )
 def test_what_a_run_cannot_give_back_is_refused_before_anything_is_written(
     result: rp.Result, trained: Run, other: Callable[[rp.Result], rp.Result], message: str, tmp_path: Path

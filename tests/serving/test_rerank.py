@@ -29,7 +29,7 @@ from recprism.explain.reasons.questions import why_list
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rerank import Rule
-from recprism.serving import RequestConstraints, ServedRule, load_rule
+from recprism.serving import Constraints, ServedRule, load_rule
 from recprism.serving.__main__ import main as command_line
 from recprism.serving._kernels.matching import cheapest_match
 from recprism.serving._request import search_all
@@ -48,10 +48,11 @@ GOALS = st.sampled_from(
 )
 CONSTRAINTS: list[dict[str, Any]] = [
     {},
-    {"banned": [3, 5]},
-    {"pinned": {2: 7}},
+    {"banned": ["i3", "i5"]},
+    {"pinned": {2: "i7"}},
     {"max_share": {"art": 0.34}},
-    {"min_share": {"bread": 0.5}, "pinned": {1: 4}},
+    {"min_share": {"bread": 0.5}, "pinned": {1: "i4"}},
+    {"min_items": {"bread": 2}, "max_share": {"art": 0.5}},
 ]
 
 
@@ -225,7 +226,7 @@ def test_constraints_hold_and_what_is_impossible_is_reported(online: ServedRule,
     assert online.rerank(**request_1, constraints={"min_items": {"art": 4}, "min_share": {"art": "10%"}}).unmet == ()
     few = [item for item in request_1["candidates"] if item not in has_art][:10] + sorted(has_art)[:1]
     scores = np.linspace(1, 0, len(few))
-    short = online.rerank(few, scores, history=[], constraints=RequestConstraints(min_share={"art": "50%"}))
+    short = online.rerank(few, scores, history=[], constraints=Constraints(min_share={"art": "50%"}))
     assert [(it.constraint, it.places) for it in short.unmet] == [("at least 50% art", 2)]
     counted = online.rerank(few, scores, history=[], constraints={"min_items": {"art": 9, "bread": 9}})
     assert ("at least 9 art", 8) in [(it.constraint, it.places) for it in counted.unmet]
@@ -372,6 +373,9 @@ def test_ids_are_found_however_they_are_written() -> None:
         ({"constraints": {"pinned": ["i1"]}}, "place: id"),
         ({"constraints": {"max_share": ["art"]}}, "category: number"),
         ({"constraints": ["art"]}, "name: value"),
+        ({"constraints": {"tail_floor": 0.1}}, "depend on each other under tail_floor"),
+        ({"constraints": {"per_user_diversity": "history"}}, "not part of a rule at request time; give a price"),
+        ({"constraints": {"pinned": [["i1"]]}}, "pins of single users are not part of a rule at request time"),
         ({"dials": ["art"]}, "category: share"),
         ({"time_limit": "1"}, "number of seconds"),
     ],

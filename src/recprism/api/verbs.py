@@ -14,6 +14,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data.progress import ProgressCallback
 from recprism.data.shares import Share
 from recprism.data.split import Part
+from recprism.rerank.constraints.constraints import Constraints
 from recprism.rerank.goal import Goal, Words
 from recprism.runs.jobs.questions import ask, keep_audit
 from recprism.runs.result import Result
@@ -67,7 +68,7 @@ def diversify(
     budget: Share = 0.05,
     *,
     guards: Mapping[str, Share] | None = None,
-    constraints: Mapping[str, Any] | None = None,
+    constraints: Constraints | Mapping[str, Any] | None = None,
     confidence: Share = 0.95,
     clusters: ArrayLike | None = None,
     certify_on: Part | None = None,
@@ -81,9 +82,9 @@ def diversify(
             catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
-        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
-            tail_floor, per_user_diversity. Items are row numbers, categories are names. The lists of the
-            result keep them instead of those of ``case``. What cannot be kept is in ``result.violations``.
+        constraints: :class:`recprism.rerank.Constraints`, or a mapping of its arguments; items are ids, categories are
+            names. The lists of the result keep them instead of those of ``case``. What cannot be kept is in
+            ``result.violations``.
         confidence: Of the certificate.
         clusters: As in :func:`audit`.
         certify_on: The part whose labels certify; validation by default, if the split has such labels.

@@ -29,8 +29,8 @@ from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rerank import Features, subtopic_probabilities
 from recprism.rerank._limits import beyond_limits
-from recprism.rerank.constraints._repair import pinned_items
 from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.constraints.constraints import Constraints
 from recprism.rerank.constraints.violations import Violations
 from recprism.rerank.goal import Goal
 from recprism.rerank.optimal import Optimal
@@ -39,10 +39,8 @@ from recprism.rerank.rule import Rule
 CANDIDATES = 500
 DEPTH = 100
 SHUFFLES = 19  # makes the draws of shuffled categories independent of others with the same seed
-SHARES = ("min_share", "max_share", "tail_floor")
 
 Lists = NDArray[np.int64]
-Constraints = Mapping[str, Any]
 Ranker = Factors | ScoredCandidates | Rule
 """What lists can be ranked by."""
 T = TypeVar("T")
@@ -73,9 +71,8 @@ class Scenario(Displayed):
         part: The part that figures are reported on. Budgets are certified on the validation part, if the split has one.
         k: Length of the lists.
         store: Where the lists of paths are kept between processes; None keeps them in this object only.
-        constraints: Settings of :class:`recprism.rerank.Constrained`: banned, pinned, min_share, max_share,
-            tail_floor, per_user_diversity. All lists of the scenario keep them, those of the model as it is, too.
-            Items are row numbers, categories are names.
+        constraints: :class:`recprism.rerank.Constraints`, or a mapping of its arguments; items are ids, categories are
+            names. All lists of the scenario keep them, those of the model as it is, too.
         history_window: How many of a user's latest interactions count as history; None counts all of them. Seen items
             are left out of lists in either case.
         clusters: ``(n_users,)`` a number or name for each user, in the order of the split. Users of one cluster, such
@@ -95,13 +92,14 @@ class Scenario(Displayed):
         k: int = 10,
         *,
         store: PathStore | None = None,
-        constraints: Constraints | None = None,
+        constraints: Constraints | Mapping[str, Any] | None = None,
         history_window: int | None = None,
         clusters: ArrayLike | None = None,
     ) -> None:
         _require_same_rows(model, split)
         self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
-        self.constraints = _given(constraints)
+        self.constraints = Constraints.parse(constraints).with_ids_of(model.item_ids)
+        self.resolved = self.constraints.resolve(model.item_ids, subtopics.names)
         self.history_window = Whole(1, none="for all interactions").read("history_window", history_window)
         if history_window is not None:
             split.require_order()
@@ -109,8 +107,7 @@ class Scenario(Displayed):
         self.seen = split.seen_before(part)
         self.store = store
         self._computed: dict[Any, Any] = {}
-        pinned = self.constraints.get("pinned")
-        if isinstance(pinned, Mapping) and max(pinned) > k:
+        if isinstance(self.resolved.pinned, Mapping) and max(self.resolved.pinned, default=0) > k:
             raise InputError(f"an item is pinned beyond place {k}, where the lists end")
         self.constrained(Optimal(trade_off=0.0))  # contradictions are refused before any work
 
@@ -125,7 +122,7 @@ class Scenario(Displayed):
         found = self if part is None else self.on(part)
         return found._made(**other) if other else found
 
-    def under(self, constraints: Constraints | None) -> Scenario:
+    def under(self, constraints: Constraints | Mapping[str, Any] | None) -> Scenario:
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
         return self.replaced(constraints=constraints) if constraints or self.constraints else self
 
@@ -197,14 +194,13 @@ class Scenario(Displayed):
         if not self.constraints and self.history_window is None:
             return self.part
         window = {} if self.history_window is None else {"history_window": self.history_window}
-        plain = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in self.constraints.items()}
-        words = json.dumps({**plain, **window}, sort_keys=True, default=str)
+        words = json.dumps({**self.constraint_facts, **window}, sort_keys=True)
         return f"{self.part}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
     @cached_property
     def hidden(self) -> Incidence:
         """``(n_users, n_items)`` pairs that no list shows: items that the user has seen, and banned items."""
-        return self.seen.with_cols(np.asarray(self.constraints.get("banned", ()), np.int64))
+        return self.seen.with_cols(self.resolved.banned)
 
     @cached_property
     def history(self) -> Incidence:
@@ -235,18 +231,19 @@ class Scenario(Displayed):
             under a rule. A pinned item has its own score, wherever it is.
         """
         k = self.k if k is None else k
-        together = "tail_floor" in self.constraints or (isinstance(model, Rule) and model.goal.ties_users)
+        together = self.constraints.tail_floor > 0 or (isinstance(model, Rule) and model.goal.ties_users)
         if users is not None and together:  # the list of one user depends on those of all users
             items, scores = self.rank(model, k)
             return items[users], scores[users]
         if isinstance(model, Rule):
             return self._rank_by_rule(model, k, users)
-        if not self.constraints.keys() & {"pinned", *SHARES}:
+        if not self.constraints.exchanges and "pinned" not in self.constraints.stated:
             items, scores = model.rank(k, exclude=self.hidden, users=users)
             return np.asarray(items, np.int64), scores
         pool, scores = model.rank(min(k + DEPTH, model.n_items), exclude=self.hidden, users=users)
         ranked = Optimal(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
-        bound = replace(self.constrained(ranked, users=users, k=k), per_user_diversity=None)
+        bound = self.constrained(ranked, users=users, k=k)
+        bound = replace(bound, constraints=replace(bound.constraints, per_user_diversity=None))
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
         return items, (model if users is None else model.of_users(users)).scores_of(items)
 
@@ -257,7 +254,7 @@ class Scenario(Displayed):
                 f"the rule has history_window={rule.history_window}, and the scenario {self.history_window}; give both "
                 "the same"
             )
-        whole = not self.constraints.keys() & set(SHARES)  # without shares, a shorter list begins the page
+        whole = not self.constraints.exchanges  # without shares, a shorter list begins the page
         page = rule.k if whole else min(k, rule.k)
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
@@ -283,7 +280,7 @@ class Scenario(Displayed):
             lists: ``(n, k)`` item numbers.
             users: ``(n,)`` row numbers; all users by default.
         """
-        if not limits or "tail_floor" in self.constraints:
+        if not limits or self.constraints.tail_floor > 0:
             return lists
         base = self.rank(self.base, lists.shape[1], users=users)[0]
         return np.where(beyond_limits(base, lists, limits)[:, None], base, lists)
@@ -347,7 +344,7 @@ class Scenario(Displayed):
         """
         names, of = DEFAULT_METRICS if metrics is None else tuple(metrics), lists_of or self
         options = {"users": self.split.user_ids, **options}
-        if not self.constraints.keys() & set(SHARES):
+        if not self.constraints.exchanges:
             return evaluate(of.rank(model, deepest_cut(metrics))[0], self.context, metrics, **options)
         asked = [(parse(name)[0].name, parse(name)[1] or self.k) for name in names]
         parts = []
@@ -367,11 +364,16 @@ class Scenario(Displayed):
             users: ``(n,)`` row numbers; all users by default.
             k: Length of the lists; pins beyond it are left out.
         """
-        own = {"pinned": self._pins(users, k)} if "pinned" in self.constraints else {}
-        diversity = self.constraints.get("per_user_diversity")
-        if users is not None and diversity is not None and not isinstance(diversity, str):
-            own["per_user_diversity"] = np.asarray(diversity)[users]
-        return Constrained(rule, **{**self._about_constraints, **own})
+        own, n_users = dict[str, Any](), self.seen.n_rows
+        if "pinned" in self.constraints.stated:
+            pins = self.resolved.pins(n_users, k, self.seen)
+            own["pinned"] = pins if users is None else pins[users]
+        if users is not None and isinstance(self.resolved.per_user_diversity, np.ndarray):
+            own["per_user_diversity"] = self.resolved.per_user_diversity[users]
+        return self._bound(rule, **own)
+
+    def _bound(self, rule: Optimal, **own: Any) -> Constrained:
+        return Constrained(rule, replace(self.resolved, **own), self.split.train.col_counts)
 
     def violations(self, lists: NDArray[Any], *, users: NDArray[Any] | None = None) -> Violations | None:
         """Measure how far lists violate the constraints; None without constraints.
@@ -380,36 +382,23 @@ class Scenario(Displayed):
             lists: ``(n, k)`` item numbers.
             users: ``(n,)`` row numbers; all users by default. A floor over all lists is not measured on some.
         """
-        settings, pinned = dict(self._about_constraints), self.constraints.get("pinned", {})
-        ids = self.base.user_ids
+        own, pinned, ids = dict[str, Any](), self.resolved.pinned, self.base.user_ids
         if users is not None:
-            settings.pop("tail_floor", None)
-            ids = ids[users]
+            own["tail_floor"], ids = 0.0, ids[users]
         if isinstance(pinned, Mapping):
-            settings["pinned"] = {place: item for place, item in pinned.items() if place <= lists.shape[1]}
+            own["pinned"] = {place: item for place, item in pinned.items() if place <= lists.shape[1]}
         else:
-            settings["pinned"] = self._pin_table(users, lists.shape[1])
-        found = Constrained(Optimal(trade_off=0.0), **settings).report(lists, features=self.features, user_ids=ids)
+            pins = self.resolved.pins(self.seen.n_rows, lists.shape[1])
+            own["pinned"] = pins if users is None else pins[users]
+        found = self._bound(Optimal(trade_off=0.0), **own).report(lists, features=self.features, user_ids=ids)
         return found if found.rows else None
 
     @property
-    def _about_constraints(self) -> dict[str, Any]:
-        known = {"popularity": self.split.train.col_counts, "names": self.subtopics.names}
-        return {**known, "item_ids": self.base.item_ids, **self.constraints}
-
-    def _pins(self, users: NDArray[Any] | None, k: int | None) -> NDArray[np.int64]:
-        """``(n, places)`` pinned items, without items that the user has seen: these are never shown again."""
-        pinned = self._pin_table(None, k)
-        keys = np.arange(len(pinned))[:, None] * self.seen.n_cols + pinned
-        pinned[np.isin(keys, self.seen.keys)] = -1
-        return pinned if users is None else pinned[users]
-
-    def _pin_table(self, users: NDArray[Any] | None, k: int | None) -> NDArray[np.int64]:
-        """``(n, places)`` pinned items in the first k places, -1 where nothing is pinned."""
-        given = pinned_items(self.constraints["pinned"])[:, :k]
-        if isinstance(self.constraints["pinned"], Mapping):
-            given = np.repeat(given, self.seen.n_rows, axis=0)
-        return given.copy() if users is None else given[users]
+    def constraint_facts(self) -> dict[str, Any]:
+        """The constraints in plain values, with item numbers: they tell stored lists and questions apart."""
+        found = {**self.constraints.stated}
+        found |= {name: getattr(self.resolved, name) for name in ("banned", "pinned") if name in found}
+        return {name: it.tolist() if isinstance(it, np.ndarray) else it for name, it in found.items()}
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -508,7 +497,7 @@ class Scenario(Displayed):
             "k": self.k,
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),
-            **({"constraints": len(self.constraints)} if self.constraints else {}),
+            **({"constraints": len(self.constraints.stated)} if self.constraints else {}),
             **({} if self.history_window is None else {"history_window": self.history_window}),
         }
 
@@ -521,12 +510,6 @@ def _numbered(clusters: ArrayLike, n_users: int) -> NDArray[np.int64]:
     _, first, numbers = np.unique(given, return_index=True, return_inverse=True)
     found: NDArray[np.int64] = np.argsort(np.argsort(first))[numbers]
     return found
-
-
-def _given(constraints: Constraints | None) -> dict[str, Any]:
-    """Leave out what constrains nothing."""
-    found = {name: value for name, value in (constraints or {}).items() if value is not None}
-    return {name: value for name, value in found.items() if (len(value) if hasattr(value, "__len__") else value)}
 
 
 def _require_same_rows(model: Factors | ScoredCandidates, split: Split) -> None:

@@ -19,6 +19,7 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
+Id = int | str
 WHOLE_FLOAT = r"^(-?(?:0|[1-9][0-9]*))\.0+$"  # 7.0, as tables with missing values write whole numbers; not 007.0
 
 MISSING = ("", "nan", "NaT", "<NA>")  # missing values of numpy and pandas as text

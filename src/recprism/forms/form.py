@@ -25,7 +25,7 @@ from recprism.dials.lifts import lifted
 from recprism.dials.steering import steered
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials, measured_loss, rule_at_share, with_lifts
-from recprism.forms.rule_export import collect_rule, constraints_by_id
+from recprism.forms.rule_export import collect_rule
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, export_vectors
 from recprism.models import Factors
@@ -165,7 +165,7 @@ class VectorForm(Form):
             factors,
             folder,
             self.to,
-            about={**about, "constraints": constraints_by_id(source.scenario)},
+            about={**about, "constraints": source.scenario.constraints.to_dict()},
             metric=self.metric,
             margin=self.margin,
             for_index=self.for_index,

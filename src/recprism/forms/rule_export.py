@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rerank._kernels.prices import TIED_TOGETHER
+from recprism.rerank.constraints.constraints import NOT_ONE_LIST
 from recprism.rerank.optimal import directions_of, goal_units, subtopic_rows
 from recprism.rerank.rule import Rule
-
-NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 
 
 def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histories: bool = False) -> RuleFile:
@@ -35,15 +33,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
     """
     if TIED_TOGETHER in rule.goals:
         raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))
-    for name in ("tail_floor", "per_user_diversity"):
-        if scenario.constraints.get(name):
-            raise InputError(
-                NOT_ONE_LIST.format(name)
-                if name == "tail_floor"
-                else "per_user_diversity is not part of a rule at request time; give a price with each request instead"
-            )
-    if not isinstance(scenario.constraints.get("pinned", {}), Mapping):
-        raise InputError("pins of single users are not part of a rule at request time; give them with each request")
+    scenario.constraints.require_one_list()
     goals = rule.goal.searched
     features, n_items = scenario.features, len(scenario.split.item_ids)
     missing = {name: weight for name, weight in goals.items() if name not in rule.units}
@@ -61,7 +51,7 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
         k=rule.k,
         candidates=rule.candidates,
         limits=dict(rule.limits),
-        constraints=constraints_by_id(scenario),
+        constraints=scenario.constraints.to_dict(),
         item_ids=scenario.split.item_ids,
         names=tuple(scenario.subtopics.names) if has_subtopics else (),
         indptr=np.asarray(indptr, np.int64),
@@ -93,23 +83,3 @@ def _histories(scenario: Scenario) -> dict[str, Any]:
         "history_items": np.asarray(items, np.int32),
         "histories_of": time.time(),
     }
-
-
-def constraints_by_id(scenario: Scenario) -> dict[str, Any]:
-    """Return bans, pins and shares with ids and names.
-
-    Raises:
-        InputError: If items are pinned for single users.
-    """
-    ids, names = scenario.split.item_ids.tolist(), scenario.subtopics.names
-    given, found = scenario.constraints, dict[str, Any]()
-    if not isinstance(given.get("pinned", {}), Mapping):
-        raise InputError("pins of single users cannot be kept in files; pin items for all users as {place: item}")
-    if len(given.get("banned", ())):
-        found["banned"] = [ids[at] for at in np.asarray(given["banned"], np.int64)]
-    if given.get("pinned"):
-        found["pinned"] = {str(place): ids[at] for place, at in given["pinned"].items()}
-    for name in ("min_share", "max_share"):
-        if given.get(name):
-            found[name] = {it if isinstance(it, str) else names[it]: float(part) for it, part in given[name].items()}
-    return found

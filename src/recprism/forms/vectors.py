@@ -187,7 +187,7 @@ def export_vectors(
     if margin is not None or decoded is not None:
         factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
     step()
-    shown = np.setdiff1d(np.arange(factors.n_items), scenario.constraints.get("banned", []))
+    shown = np.setdiff1d(np.arange(factors.n_items), scenario.resolved.banned)
     whole, factors, seen = factors, factors.of_items(shown), scenario.seen.of_cols(shown)
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)

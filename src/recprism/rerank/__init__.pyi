@@ -1,5 +1,6 @@
 from recprism.rerank.base import Reranker as Reranker
 from recprism.rerank.constraints.constrained import Constrained as Constrained
+from recprism.rerank.constraints.constraints import Constraints as Constraints
 from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities

@@ -15,6 +15,7 @@ from recprism.data._files import readable, write_text
 from recprism.data.shares import CONFIDENCE, share
 from recprism.data.split import WITH_SHARES
 from recprism.errors import InputError
+from recprism.rerank.constraints.constraints import Constraints
 
 if TYPE_CHECKING:
     from recprism.budget.question import BudgetQuestion
@@ -106,6 +107,20 @@ class ConstraintsConfig(_Strict):
     per_user_diversity: bool = False
     allow_violations: bool = False
     """Whether lists that cannot keep a constraint are served nevertheless; banned items never are."""
+
+    @classmethod
+    def of(cls, constraints: Constraints) -> ConstraintsConfig:
+        """Return what a run keeps of constraints whose violations are allowed."""
+        if constraints.min_items:
+            raise InputError("a run cannot keep min_items; state a min_share instead")
+        words = constraints.to_dict()
+        words["per_user_diversity"] = constraints.per_user_diversity is not None
+        return cls.model_validate({**words, "allow_violations": True})
+
+    def parsed(self) -> Constraints:
+        """Return what lists must keep."""
+        given = self.model_dump(exclude={"allow_violations"})
+        return Constraints.parse({**given, "per_user_diversity": "history" if self.per_user_diversity else None})
 
 
 class BudgetConfig(_Strict):

@@ -6,9 +6,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from recprism.data._ids import Id
 from recprism.errors import InputError
 from recprism.service.settings import Settings
-from recprism.serving.constraints import Id
 
 Number = Annotated[int, Field(ge=-(2**63), lt=2**63)]  # what JSON writers can send back
 ItemId = Number | Annotated[str, Field(max_length=1024)]

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recprism.data._files import require_rights, storable
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.errors import RecprismError
 from recprism.service._bodies import Common, ServedBody
 from recprism.service._lists import BASE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
 from recprism.service.settings import Settings
-from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from recprism.data._ids import Id
 from recprism.errors import InputError, RecprismError
+from recprism.rerank.constraints.constraints import Constraints
 from recprism.service.answers import Answer, ExplainedAnswer, Kind, SteeredAnswer, answer_of
-from recprism.serving.constraints import Id, RequestConstraints
 
 AGAIN = (429, 503)
 """Statuses after which a request is repeated."""
@@ -244,8 +245,8 @@ def _plain(value: Any) -> Any:
     """Return numpy numbers and arrays, and other sequences, as JSON can write them."""
     if hasattr(value, "tolist"):
         return value.tolist()
-    if isinstance(value, RequestConstraints):
-        return asdict(value)
+    if isinstance(value, Constraints):
+        return value.to_dict()
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence | set | frozenset):

@@ -1,5 +1,5 @@
-from recprism.serving.constraints import RequestConstraints as RequestConstraints
-from recprism.serving.constraints import Unmet as Unmet
+from recprism.rerank.constraints.constraints import Constraints as Constraints
+from recprism.rerank.constraints.violations import Unmet as Unmet
 from recprism.serving.ranked import Ranked as Ranked
 from recprism.serving.rule import ServedRule as ServedRule
 from recprism.serving.rule import load_rule as load_rule

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._ids import Id
 from recprism.explain.reasons._codes import PINNED, TIED, codes_of
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.serving._pool import Pool
-from recprism.serving.constraints import Id
 
 Enters = Callable[[int], tuple[float, float | None] | None]
 """Position -> a trade-off at which the item is in the list, and the nearest one at which it is not."""

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.errors import InputError
-from recprism.serving.constraints import Id
 
 LARGEST_SCORE = 1e150
 """Differences and products of larger scores may not be numbers."""

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.explain.reasons._codes import GRID, ORDER, PRECISION, TIED, first_present
 from recprism.rerank._kernels.optimal import search_kernel
 from recprism.rerank._kernels.prices import TIE
+from recprism.rerank.constraints.constraints import Constraints
+from recprism.rerank.constraints.violations import Unmet
 from recprism.serving._compared import Compared
 from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PRICES, Intents, PreparedRule
-from recprism.serving.constraints import Id, RequestConstraints, Unmet
 
 Candidates = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
 """Item numbers and relevance of the candidates of requests, (n_requests, n) each, and how many each has."""
@@ -50,22 +51,20 @@ class Page:
         rule: PreparedRule,
         pool: Pool,
         k: int,
-        constraints: RequestConstraints,
+        constraints: Constraints,
         out: set[str],
         intents: Intents,
     ) -> None:
         self.rule, self.k, self.all, self.intents = rule, k, pool, intents
-        self.asked = constraints.pinned
-        held = {
-            place - 1: it for place, it in constraints.pinned.items() if place <= k and canonical_text(it) not in out
-        }
+        self.asked = constraints.by_place
+        held = {place - 1: it for place, it in self.asked.items() if place <= k and canonical_text(it) not in out}
         self.pinned_ids = dict(sorted(held.items()))
         self.pins = np.full(k, -1, np.int64)
         if held:
             self.pins[list(self.pinned_ids)] = rule.numbers(list(self.pinned_ids.values()))
         self.pool = pool.without({canonical_text(item) for item in held.values()})
         self.free = k - len(held)
-        self.limits = rule.limits(constraints) if constraints.names_shares and k else None
+        self.limits = constraints.share_limits(rule.file.names).of(rule.has) if constraints.names_shares and k else None
         self.base = self.repaired(np.arange(min(self.free, len(self.pool))))
         self.base.sort()
 

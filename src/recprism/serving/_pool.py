@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.serving._inputs import check_candidates
 from recprism.serving._prepared import PreparedRule
-from recprism.serving.constraints import Id
 
 
 @dataclass(frozen=True, eq=False)

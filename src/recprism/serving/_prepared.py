@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.rerank._kernels.prices import fading_of, filling_of, looks_at_order, prices_of
 from recprism.serving._kernels.history import add_shares
-from recprism.serving.constraints import Id, RequestConstraints, ShareLimits
 
 PRICES = 6  # the place of the prices in ``PreparedRule.goal_arrays``
 KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
@@ -135,23 +134,6 @@ class PreparedRule:
         assert items is not None
         found: list[Id] = self.file.item_ids[items[indptr[row] : indptr[row + 1]]].tolist()
         return found
-
-    def limits(self, kept: RequestConstraints) -> ShareLimits:
-        """Return the limits on categories of a request.
-
-        Raises:
-            InputError: If a category is unknown.
-        """
-        low, high, least = (
-            {self._column(name): value for name, value in of.items()}
-            for of in (kept.min_share, kept.max_share, kept.min_items)
-        )
-        return ShareLimits(low, high, least, self.file.names, self.has)  # type: ignore[arg-type]
-
-    def _column(self, name: str) -> int:
-        if name not in self.file.names:
-            raise InputError(f"there is no category {name!r}; there are {', '.join(self.file.names)}")
-        return self.file.names.index(name)
 
     def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
         """Return what the kernels need to value a list of ``k`` places at a trade-off."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recprism.data._ids import Id
 from recprism.rerank._limits import ROUNDING, cuts_of, largest_loss
 from recprism.serving._page import Page, Searched, search
-from recprism.serving.constraints import Id
 from recprism.serving.ranked import Ranked
 
 DISABLED, TOO_LATE, LIMITED = "disabled", "time limit", "limit"

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data._ids import Id
 from recprism.explain.reasons.reason import Reason
+from recprism.rerank.constraints.violations import Unmet
 from recprism.serving._compared import Compared
-from recprism.serving.constraints import Id, Unmet
 
 
 @dataclass(frozen=True, eq=False)

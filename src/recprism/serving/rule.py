@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.promise import Promise
-from recprism.data._ids import canonical_text
+from recprism.data._ids import Id, canonical_text
 from recprism.data.shares import share
 from recprism.errors import InputError
 from recprism.forms._differences import LIFTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
+from recprism.rerank.constraints.constraints import NONE, Constraints
 from recprism.serving._inputs import as_dials, as_ids, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool
 from recprism.serving._prepared import PreparedRule
 from recprism.serving._request import DISABLED, Request, finish, search_all
-from recprism.serving.constraints import NONE, Id, RequestConstraints
 from recprism.serving.ranked import Ranked
 
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
@@ -84,7 +84,7 @@ class ServedRule:
         if self._depth < 1:
             raise InputError(f"candidates must be at least 1, not {candidates}")
         self._prices = {name: share(value, f"the price of {name}") for name, value in (prices or {}).items()}
-        self._own = RequestConstraints.of(file.constraints) if file.constraints else NONE
+        self._own = _of_one_list(file.constraints)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class ServedRule:
         *,
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
-        constraints: RequestConstraints | Mapping[str, Any] | None = None,
+        constraints: Constraints | Mapping[str, Any] | None = None,
         price: float | str | None = None,
         dials: Mapping[str, float] | None = None,
         reasons: bool = True,
@@ -198,7 +198,7 @@ class ServedRule:
         started = time.perf_counter()
         vector = np.asarray(user_vector, np.float32)
         gone = as_ids(exclude, "exclude")
-        kept = self._own.with_those_of(RequestConstraints.of(options.get("constraints")))
+        kept = self._own.with_those_of(_of_one_list(options.get("constraints")))
         known, age = self._history(options.get("history"), options.get("user"))
         stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
@@ -260,7 +260,7 @@ class ServedRule:
         *,
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
-        constraints: RequestConstraints | Mapping[str, Any] | None = None,
+        constraints: Constraints | Mapping[str, Any] | None = None,
         price: float | str | None = None,
         dials: Mapping[str, float] | None = None,
         reasons: bool = True,
@@ -276,7 +276,7 @@ class ServedRule:
             raise InputError("entry_prices are part of reasons; ask for both")
         rule, lifts = self._rule, self._rule.lifts
         k = self.file.k if k is None else list_length(k)
-        kept = self._own.with_those_of(RequestConstraints.of(constraints))
+        kept = self._own.with_those_of(_of_one_list(constraints))
         self._check(kept, time_limit)
         known, age = self._history(history, user)
         stored = known if age is not None else []
@@ -334,7 +334,7 @@ class ServedRule:
             "one"
         )
 
-    def _check(self, kept: RequestConstraints, time_limit: float | None) -> None:
+    def _check(self, kept: Constraints, time_limit: float | None) -> None:
         for it in kept.banned:
             if it in self.names and self._rule.numbers([it])[0] == self._rule.unknown:
                 raise InputError(
@@ -367,6 +367,13 @@ class ServedRule:
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]
 """What a request of a batch may have."""
+
+
+def _of_one_list(given: Constraints | Mapping[str, Any] | None) -> Constraints:
+    """Read constraints that one list can keep."""
+    found = Constraints.parse(given)
+    found.require_one_list()
+    return found
 
 
 def _known(request: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -157,7 +157,7 @@ def audit(
 def _say_what_is_taken_over(scenario: Scenario, clusters: Path | None) -> None:
     """Say what the audit takes from the run's result."""
     if scenario.constraints:
-        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints)}")
+        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints.stated)}")
     if scenario.history_window is not None:
         say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
     if scenario.clusters is not None and clusters is None:

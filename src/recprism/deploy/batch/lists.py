@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data._checks import Whole
-from recprism.data._ids import canonical_text
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.deploy.batch.dials import DialFitter, FittedDials
@@ -28,7 +27,7 @@ from recprism.rerank._kernels.prices import fading_of, filling_of, prices_of
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
 from recprism.rerank._terms import Terms
-from recprism.rerank.constraints._repair import pinned_items
+from recprism.rerank.constraints.constraints import Constraints
 from recprism.rerank.optimal import most_relevant, search
 
 USERS_COMPARED = 4096  # users whose lists are looked up among their candidates at once
@@ -91,7 +90,7 @@ class BatchRule:
         times: Where the time went.
 
     Raises:
-        InputError: The export has no item vectors, has lifts, min_items or a history window, or has no categories to
+        InputError: The export has no item vectors, has lifts or a history window, or has no categories to
             name dials by.
     """
 
@@ -105,17 +104,14 @@ class BatchRule:
                 f"the export counts only a user's latest {file.history_window} interactions as history, and seen items "
                 "of a batch have no order; batch lists need a rule without --history-window"
             )
-        if file.constraints.get("min_items"):
-            raise InputError("the export has min_items among its constraints; batch lists need a rule without them")
         if dials and not file.names:
             raise InputError("the export has no categories, so there is nothing to name dials by; omit --dials")
         self.file, self.with_dials, self.device = file, dials, choose_device(device)
         self.k = int(Whole(1).read("k", file.k if k is None else k) or 0)
         self.times = StageTimes(self.device)
-        numbers = {canonical_text(one): at for at, one in enumerate(file.item_ids.tolist())}
-        self._banned = np.array([_number(one, numbers) for one in file.constraints.get("banned", ())], np.int64)
-        pinned = file.constraints.get("pinned", {})
-        self._pinned = {int(place): _number(one, numbers) for place, one in pinned.items() if int(place) <= self.k}
+        constraints = Constraints.parse(file.constraints)
+        constraints.require_one_list()
+        self._kept = constraints.resolve(file.item_ids, file.names)
         self._item = torch.from_numpy(np.ascontiguousarray(file.item_vectors, np.float32)).to(self.device)
 
     @cached_property
@@ -163,14 +159,13 @@ class BatchRule:
             seen: The users' history, (n_users, n_items).
         """
         rule, features = self._rule(), self._features(seen, len(candidates), candidates.device)
-        constraints = {name: it for name, it in self.file.constraints.items() if name in ("min_share", "max_share")}
         method: Optimal | Constrained = rule
         by_relevance = Optimal(trade_off=0.0)
         plain: Optimal | Constrained = by_relevance
-        if constraints or self._pinned:
-            about: dict[str, Any] = {"names": self.file.names, "item_ids": self.file.item_ids, **constraints}
-            about["pinned"] = self._pins(seen, len(candidates))
-            method, plain = Constrained(rule, **about), Constrained(by_relevance, **about)
+        pins = self._kept.pins(len(candidates), self.k, seen)
+        if self._kept.shares or self._kept.pinned:
+            kept = replace(self._kept, banned=np.zeros(0, np.int64), pinned=pins)  # banned items are hidden
+            method, plain = Constrained(rule, kept), Constrained(by_relevance, kept)
         lists = _as_tensor(method(candidates, scores, self.k, features=features))
         if not self.file.limits or self.k != self.file.k:
             return lists
@@ -190,10 +185,10 @@ class BatchRule:
 
     def _hidden(self, seen: Incidence | None, n_users: int) -> Incidence | None:
         """Return the pairs that no list shows: seen and banned items."""
-        if seen is None and not len(self._banned):
+        if seen is None and not len(self._kept.banned):
             return None
         shape = (n_users, len(self._item))
-        return (Incidence.empty(shape) if seen is None else seen).with_cols(self._banned)
+        return (Incidence.empty(shape) if seen is None else seen).with_cols(self._kept.banned)
 
     def _features(self, seen: Incidence | None, n_users: int, device: torch.device) -> Features:
         history = None
@@ -213,14 +208,6 @@ class BatchRule:
         amounts = np.bincount(cells, file.shares[entry], seen.n_rows * n).astype(np.float64)
         return amounts.reshape(seen.n_rows, n)
 
-    def _pins(self, seen: Incidence | None, n_users: int) -> NDArray[np.int64]:
-        """Return pinned items, (n_users, places), without those that the user has seen; -1 where nothing is pinned."""
-        pins = np.repeat(pinned_items(self._pinned), n_users, axis=0)
-        if seen is not None and pins.size:
-            keys = np.arange(n_users)[:, None] * seen.n_cols + pins
-            pins[np.isin(keys, seen.keys)] = -1
-        return pins if pins.size else np.zeros((n_users, 0), np.int64)
-
     def _scores_of(self, lists: Tensor, candidates: Tensor, scores: Tensor, vectors: Tensor) -> NDArray[np.float32]:
         """Return the scores of listed items, (n_users, k): those of the ranking; a pinned item's own if it has none."""
         found = torch.full(lists.shape, -torch.inf, device=lists.device)
@@ -228,7 +215,11 @@ class BatchRule:
             some = slice(start, start + USERS_COMPARED)
             same = lists[some, :, None] == candidates[some, None, :]
             ranked = scores[some].gather(1, same.to(torch.int8).argmax(2))
-            own = (self._item[lists[some].clamp(min=0)] @ vectors[some, :, None])[:, :, 0] if self._pinned else ranked
+            own = (
+                (self._item[lists[some].clamp(min=0)] @ vectors[some, :, None])[:, :, 0]
+                if self._kept.pinned
+                else ranked
+            )
             found[some] = torch.where(same.any(2), ranked, own).masked_fill(lists[some] < 0, -torch.inf)
         return found.cpu().numpy()
 
@@ -258,13 +249,6 @@ class _FileRule(Optimal):
             intents,
             filling_of(k),
         )
-
-
-def _number(one: Any, numbers: dict[str, int]) -> int:
-    found = numbers.get(canonical_text(one))
-    if found is None:
-        raise InputError(f"the constraints of the export name item {one!r}, which it does not know; export it again")
-    return found
 
 
 def _padded(lists: Tensor, k: int) -> Tensor:

@@ -107,7 +107,7 @@ def differences(page: Page, lists: NDArray[np.int64]) -> list[dict[str, float]]:
 def nearest(page: Page, lists: NDArray[np.int64], others: NDArray[np.int64]) -> Comparison | None:
     """Return the most valuable of other lists within the shares; ``others``: positions of the items to name, (n,)."""
     value = page.parts(lists).total
-    if any(page.method.share_limits):
+    if page.method.constraints.shares:
         value = np.where(page.within_shares(lists), value, -np.inf)
     if not len(value) or not np.isfinite(value.max()):
         return None
@@ -163,7 +163,7 @@ def codes_out(page: Page, number: int, lists: NDArray[np.int64], best: Compariso
     if best is None or number in page.unrepaired:
         return (_repair_code(page, number),)
     codes = codes_of(best.parts)
-    if any(page.method.share_limits) and page.parts(lists).total.max() > sum(parts_of(page).values()) + TIED:
+    if page.method.constraints.shares and page.parts(lists).total.max() > sum(parts_of(page).values()) + TIED:
         return (*codes, "share")
     return _with_margin(page, number, codes, best)
 
@@ -180,7 +180,7 @@ def _with_margin(page: Page, number: int, codes: tuple[str, ...], against: Compa
 
 def _repair_code(page: Page, number: int) -> str:
     """Return which constraint changed the list of the search: a share, or the floor for the tail after it."""
-    if not any(page.method.share_limits):
+    if not page.method.constraints.shares:
         return "tail_floor"
     return "share" if (number in page.with_shares) == (number in page.items) else "tail_floor"
 
@@ -189,7 +189,7 @@ def hindrance(page: Page, number: int) -> str:
     """Return why an item is not among the candidates of the search."""
     if number in page.scenario.seen.row(page.user):
         return "seen"
-    return "banned" if number in np.asarray(page.scenario.constraints.get("banned", ())) else "not_candidate"
+    return "banned" if number in page.scenario.resolved.banned else "not_candidate"
 
 
 # -- the path ---------------------------------------------------------------------------------------------------------

@@ -19,8 +19,9 @@ from recprism.rerank import Features, Optimal, Rule, subtopic_probabilities
 from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._limits import beyond_limits
 from recprism.rerank._pool import Pool
-from recprism.rerank.constraints._repair import whole_places
+from recprism.rerank.constraints._resolved import ShareLimits
 from recprism.rerank.constraints.constrained import Constrained
+from recprism.rerank.constraints.constraints import Constraints
 from recprism.rerank.objective import Objective, Parts
 from recprism.rerank.optimal import goal_units
 
@@ -80,9 +81,11 @@ class Page:
             raise InputError(
                 f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
             )
-        tied = rule.goal.ties_users or "tail_floor" in scenario.constraints
+        tied = rule.goal.ties_users or scenario.constraints.tail_floor > 0
         if tied and len(removed):
-            return cls.of(scenario.under(_with_bans(scenario, removed)), rule, user, seen=seen, forgotten=forgotten)
+            bans = Constraints(banned=scenario.base.item_ids[np.asarray(removed)])
+            other = scenario.under(scenario.constraints.with_those_of(bans))
+            return cls.of(other, rule, user, seen=seen, forgotten=forgotten)
         rule = _with_unit(scenario, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
         if rule.lifts is not None:
@@ -105,7 +108,7 @@ class Page:
             scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
         )
         page = cls(scenario, rule, user, row, pool, pins, features, method, known)
-        if not rule.limits or "tail_floor" in scenario.constraints:
+        if not rule.limits or scenario.constraints.tail_floor > 0:
             return page
         plain = cls.of(scenario, rule.by_relevance(), user, removed=removed, seen=seen, forgotten=forgotten)
         is_limited = beyond_limits(plain.items[None], page.items[None], rule.limits)[0]
@@ -136,16 +139,18 @@ class Page:
     @cached_property
     def unrepaired(self) -> Ints:
         """``(k,)`` the user's list before exchanges for shares and for the tail."""
-        if not any(self.method.share_limits) and not self.method.tail_floor:
+        if not self.method.constraints.shares and not self.method.constraints.tail_floor:
             return self.items
-        return self._list_by(replace(self.method, min_share={}, max_share={}, tail_floor=0.0))
+        return self._list_by(shares=ShareLimits(), tail_floor=0.0)
 
     @cached_property
     def with_shares(self) -> Ints:
         """``(k,)`` the user's list after exchanges for shares and before those for the tail."""
-        return self._list_by(replace(self.method, tail_floor=0.0))
+        return self._list_by(tail_floor=0.0)
 
-    def _list_by(self, method: Constrained) -> Ints:
+    def _list_by(self, **other: Any) -> Ints:
+        """``(k,)`` the user's list under other constraints."""
+        method = replace(self.method, constraints=replace(self.method.constraints, **other))
         return np.asarray(method.lists(self.pool, self.pins, self.features)[self.row])
 
     @cached_property
@@ -247,13 +252,8 @@ class Page:
         """``(n,)`` places too many or too few over all shares; pins count."""
         pinned = self.pins[self.row][self.pins[self.row] >= 0]
         whole = np.concatenate([items, np.repeat(pinned[None], len(items), 0)], 1)
-        low, high = self.method.share_limits
-        size, total = np.array(whole.shape[1]), np.zeros(len(items), np.int64)
-        for sign, limits in ((1, low), (-1, high)):
-            for column, part in limits.items():
-                count = self.method.has_subtopic(column, self.features)[whole].sum(1)
-                total += np.maximum(sign * (whole_places(part, size, up=sign > 0) - count), 0)
-        return total
+        missed = self.method.shares_of(self.features).missed(whole)
+        return np.sum([np.zeros(len(items), np.int64), *(places for _, places in missed)], 0)
 
     def is_in(self, item: int, trade_off: float) -> bool:
         """Whether the rule shows an item at a trade-off."""
@@ -278,25 +278,13 @@ def _with_unit(scenario: Scenario, rule: Rule) -> Rule:
     return replace(rule, units={**rule.units, **goal_units({TIED_TOGETHER: 1.0}, scenario.features, *sizes)})
 
 
-def _with_bans(scenario: Scenario, removed: Sequence[int]) -> dict[str, Any]:
-    """Return the constraints of a scenario with more banned items, which no pin holds."""
-    constraints = dict(scenario.constraints)
-    constraints["banned"] = sorted({*np.asarray(constraints.get("banned", ()), np.int64).tolist(), *removed})
-    pinned = constraints.get("pinned")
-    if isinstance(pinned, dict):
-        constraints["pinned"] = {place: item for place, item in pinned.items() if item not in removed}
-    elif pinned is not None:
-        constraints["pinned"] = np.where(np.isin(pinned, removed), -1, pinned)
-    return constraints
-
-
 def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
-    pinned = np.asarray(method.pinned) if not isinstance(method.pinned, dict) else np.empty((0, 0), np.int64)
-    if pinned.ndim != 2 or not pinned.size:
+    pinned = method.constraints.pinned
+    if not isinstance(pinned, np.ndarray):
         return method
     pinned = pinned.copy()
     pinned[row, np.isin(pinned[row], gone)] = -1
-    return replace(method, pinned=pinned)
+    return replace(method, constraints=replace(method.constraints, pinned=pinned))
 
 
 def _with_history(

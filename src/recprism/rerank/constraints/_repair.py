@@ -12,9 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from recprism.errors import InputError
+from numpy.typing import NDArray
 
 MAX_STATES = 2_000  # of the exact search for one list; beyond it, the result of the exchanges is kept
 ROUNDING = 1e-9  # so that 0.3 of 10 places are 3 in spite of rounding errors
@@ -288,36 +286,3 @@ def in_the_places_left(positions: NDArray[np.int64], inside: NDArray[np.bool_]) 
 def whole_places(share: float, size: NDArray[Any], *, up: bool) -> NDArray[np.int64]:
     """Return the number of places that meets a share of ``size``, rounded up or down."""
     return (np.ceil(share * size - ROUNDING) if up else np.floor(share * size + ROUNDING)).astype(np.int64)
-
-
-def require_possible(has: NDArray[np.bool_], columns: list[int], low: Mapping[int, float]) -> None:
-    """Raise an error if the minimum shares add up to more than the items' numbers of subtopics allow."""
-    wanted = [at for at, column in enumerate(columns) if low.get(column, 0) > 0]
-    most, total = int(has[:, wanted].sum(1).max(initial=0)), sum(low.values())
-    if wanted and most > 0 and total > most + ROUNDING:
-        raise InputError(
-            f"the minimum shares add up to {total:g} and no item has more than {most} of their subtopics; ask for less"
-        )
-
-
-def pinned_items(pinned: Mapping[int, int] | ArrayLike) -> NDArray[np.int64]:
-    """Return the pins, (rows, places): one row if all users share them, none if there are no pins."""
-    if not isinstance(pinned, Mapping):
-        table = np.asarray(pinned, np.int64)
-        if table.ndim != 2:
-            raise InputError(f"pinned must be {{place: item}} or (n_users, places) items, got shape {table.shape}")
-        rows = np.sort(table, 1)
-        twice = (rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0)
-        if twice.any():
-            raise InputError(f"an item is pinned twice in the list of user {int(twice.any(1).argmax())}")
-        return table
-    if not pinned:
-        return np.empty((0, 0), np.int64)
-    if min(pinned) < 1 or min(pinned.values()) < 0:
-        raise InputError(f"pinned is {{place: item}}, places from 1 and items from 0; got {dict(pinned)!r}")
-    if len(set(pinned.values())) < len(pinned):
-        raise InputError(f"an item is pinned to two places: {dict(pinned)!r}")
-    row = np.full((1, max(pinned)), -1)
-    for place, item in pinned.items():
-        row[0, place - 1] = item
-    return row

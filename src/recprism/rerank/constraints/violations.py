@@ -39,6 +39,21 @@ class Violation:
 
 
 @dataclass(frozen=True)
+class Unmet:
+    """A constraint that the list of a request misses.
+
+    Attributes:
+        constraint: The constraint in words.
+        places: How many places too few or too many.
+
+    Stability: provisional.
+    """
+
+    constraint: str
+    places: int
+
+
+@dataclass(frozen=True)
 class Violations:
     """The violations of all constraints.
 

@@ -20,7 +20,6 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.runs._event_log import has_event
 from recprism.runs._run_parts.audits import RunAudits
-from recprism.runs._run_parts.constraints import numbered
 from recprism.runs._run_parts.data import DATA, RunData
 from recprism.runs._run_parts.folder import ASKED
 from recprism.runs._run_parts.lists import TRAINED, RunLists
@@ -120,7 +119,7 @@ class RunResults(RunData, RunLists, RunAudits):
             self.subtopics(),
             part,
             store=RunPaths(self),
-            constraints=numbered(self.constraints if constraints is None else constraints, base.item_ids),
+            constraints=(self.constraints if constraints is None else constraints).parsed(),
             history_window=None if own is None else own.history_window,
             clusters=None if own is None or own.clusters is None else self._clusters(own.clusters),
         )

@@ -92,12 +92,11 @@ def question_of(scenario: Scenario, question: BudgetQuestion, **others: Any) -> 
         **others: What else changes the answer.
     """
     window = scenario.history_window if weighs_history(scenario, question.goal) else None
-    rules = {name: it.tolist() if hasattr(it, "tolist") else it for name, it in scenario.constraints.items()}
     asked = question.to_dict()
-    about = {"compiled": asked.pop("compiled"), "k": scenario.k, "history_window": window, "constraints": rules}
-    about |= {"clusters": clusters_hash(scenario.clusters), **others}
+    about = {"compiled": asked.pop("compiled"), "k": scenario.k, "history_window": window}
+    about |= {"constraints": scenario.constraint_facts, "clusters": clusters_hash(scenario.clusters), **others}
     asked |= {name: it for name, it in about.items() if it}
-    plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True, default=str))
+    plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True))
     return plain
 
 

@@ -15,7 +15,6 @@ from recprism.data.dataset import Dataset, Preparation
 from recprism.data.interactions import Interactions
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.forms.rule_export import constraints_by_id
 from recprism.models import Factors
 from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
@@ -101,13 +100,6 @@ def _asked(result: Result) -> BudgetConfig:
             f"its figures are of the {case.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
             f"scenario on {JUDGED_ON}"
         )
-    constraints = constraints_by_id(case)
-    others = {name: case.constraints[name] for name in ("tail_floor",) if name in case.constraints}
-    own = case.constraints.get("per_user_diversity")
-    if own is not None:
-        if not isinstance(own, str):
-            raise InputError("a run cannot keep per_user_diversity of single users; pass 'history' instead")
-        others["per_user_diversity"] = True
     return BudgetConfig(
         goal=result.towards,
         budgets={check.metric: check.budget for check in certificate.points[0].checks},
@@ -115,5 +107,5 @@ def _asked(result: Result) -> BudgetConfig:
         method="t" if certificate.method == "t" else "betting",
         certify_on=None if certificate.part is None else part_named(certificate.part),
         history_window=result.rule.history_window,
-        constraints=ConstraintsConfig.model_validate({**constraints, **others, "allow_violations": True}),
+        constraints=ConstraintsConfig.of(case.constraints),
     )
