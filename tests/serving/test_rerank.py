@@ -26,12 +26,12 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import why_list
+from recprism.explain._kernels.matching import cheapest_match
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rerank import Rule
 from recprism.serving import RequestConstraints, ServedRule, load
 from recprism.serving.__main__ import main as command_line
-from recprism.serving._kernels.matching import cheapest_match
 from recprism.serving._request import search_all
 
 USERS, ITEMS = 6, 40
@@ -477,10 +477,10 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 
 COLD = """
 import json, sys
+from recprism.explain._kernels.comparisons import compare_lists
 from recprism.rerank._kernels.optimal import optimal, optimal_in_order
 from recprism.serving import load
 from recprism.serving._kernels.history import add_shares
-from recprism.serving._kernels.reasons import compare_lists
 import numpy as np
 
 rule, request = load(sys.argv[1]), json.loads(sys.argv[2])

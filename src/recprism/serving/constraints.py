@@ -171,48 +171,39 @@ class ShareLimits:
             chosen: Positions of the list, (m,).
             pins: Pinned items, (k,); -1 where nothing is pinned.
         """
+        inside, limits = self._limits(items, chosen, pins)
+        repair(inside, relevance[None], limits)
+        found: NDArray[np.int64] = in_the_places_left(chosen[None], inside)[0]
+        return found
+
+    def groups(
+        self, items: NDArray[np.int64], chosen: NDArray[np.int64], pins: NDArray[Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return :meth:`Limits.groups` of one list; the arguments are those of :meth:`keep`."""
+        inside, limits = self._limits(items, chosen, pins)
+        return limits.groups(inside)
+
+    def _limits(
+        self, items: NDArray[np.int64], chosen: NDArray[np.int64], pins: NDArray[Any]
+    ) -> tuple[NDArray[np.bool_], Limits]:
+        """Return whether each candidate is chosen, (1, n), and the limits of the chosen part."""
         n, held = len(items), pins[pins >= 0]
         inside = np.zeros((1, n), np.bool_)
         inside[0, chosen] = True
         local = np.full(len(pins), -1)  # candidates and pins get numbers of their own: the catalogue may be large
         local[pins >= 0] = n + np.arange(len(held))
         has = np.vstack([self.has(np.concatenate([items, held])), np.zeros((1, len(self.columns)), np.bool_)])
-        limits: Limits = limits_of(np.arange(n)[None], inside, local[None], has, (self.low, self.high), self.least)
-        repair(inside, relevance[None], limits)
-        found: NDArray[np.int64] = in_the_places_left(chosen[None], inside)[0]
-        return found
-
-    def excess_of(self, items: NDArray[np.int64]) -> list[tuple[str, int]]:
-        """Return each limit in words, and by how many places a list of item numbers misses it."""
-        return self._excess(len(items), self.has(items).sum(0)[None])[0]
+        return inside, limits_of(np.arange(n)[None], inside, local[None], has, (self.low, self.high), self.least)
 
     def unmet(self, items: NDArray[np.int64]) -> list[Unmet]:
-        """Return the limits that a list of item numbers misses."""
-        return [Unmet(words, places) for words, places in self.excess_of(items) if places]
-
-    def groups(
-        self, items: NDArray[np.int64], listed: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the group of each candidate, (n,), and which group may replace which without a larger excess.
-
-        Args:
-            items: Item numbers of the candidates, (n,).
-            listed: Item numbers of the whole list, with pins.
-        """
-        member, number = np.unique(self.has(items).astype(np.int64), axis=0, return_inverse=True)
-        now = sum(places for _, places in self.excess_of(listed))
-        there = self.has(listed).sum(0)[None] + (member[None] - member[:, None]).reshape(-1, len(self.columns))
-        after = [sum(places for _, places in it) for it in self._excess(len(listed), there)]
-        return number.ravel(), np.array(after).reshape(len(member), len(member)) <= now
-
-    def _excess(self, size: int, counts: NDArray[np.int64]) -> list[list[tuple[str, int]]]:
-        """Return limits and what misses them, for lists of ``size`` items with these counts of categories, (n, m)."""
-        found: list[list[tuple[str, int]]] = [[] for _ in counts]
-        for at, column in enumerate(self.columns):
-            for words, sign, wanted in self._wanted(column, size):
-                for row, count in zip(found, counts[:, at].tolist(), strict=True):
-                    row.append((words, max(0, sign * (wanted - count))))
-        return found
+        """Return the limits that a list of item numbers misses, and by how many places."""
+        counts = zip(self.columns, self.has(items).sum(0).tolist(), strict=True)
+        missed = (
+            Unmet(words, sign * (wanted - count))
+            for column, count in counts
+            for words, sign, wanted in self._wanted(column, len(items))
+        )
+        return [it for it in missed if it.places > 0]
 
     def _wanted(self, column: int, size: int) -> Iterator[tuple[str, int, int]]:
         name = self.names[column]

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.explain.reasons._compared import Compared
 from recprism.explain.reasons.reason import Reason
-from recprism.serving._compared import Compared
 from recprism.serving.constraints import Id, Unmet
 
 

@@ -233,7 +233,7 @@ class Constrained:
             inside = np.zeros(items.shape, np.bool_)
             user, place = np.nonzero(positions >= 0)
             inside[user, positions[user, place]] = True
-            limits = self._limits(items, inside, pins, features)
+            limits = self.limits(items, inside, pins, features)
             repair(inside, relevance, limits)
             if self.tail_floor > 0:
                 tail = self._in_tail(items)
@@ -245,9 +245,17 @@ class Constrained:
             positions = np.sort(positions.view(np.uint64), axis=1).view(np.int64)  # -1 goes last
         return positions
 
-    def _limits(
+    def limits(
         self, items: NDArray[np.int64], inside: NDArray[np.bool_], pins: NDArray[np.int64], features: Features
     ) -> Limits:
+        """Return how many items of each limited subtopic the chosen part of each list may have.
+
+        Args:
+            items: Item numbers of the candidates, (n_users, n_candidates).
+            inside: The chosen candidates, (n_users, n_candidates) bool.
+            pins: Pinned items, (n_users, k); -1 where nothing is pinned.
+            features: The subtopics of the items.
+        """
         low, high = self.share_limits
         columns = sorted(low.keys() | high.keys())
         has = np.zeros((1, 0), np.bool_)
