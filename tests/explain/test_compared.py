@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
+from recprism.explain._kernels.matching import cheapest_match
 from recprism.explain.reasons._codes import ORDER, TIED
 from recprism.explain.reasons._compared import compare
 from recprism.rerank import Objective, Optimal
@@ -127,3 +128,14 @@ def test_lists_are_worth_what_the_definitions_say(seed: int, goals: dict[str, fl
     np.testing.assert_allclose(found.values, [it for it, _ in wanted], atol=1e-13)
     by_subtopic = sum(it for _, it in wanted)
     np.testing.assert_allclose([*found.by_subtopic.values()], by_subtopic, atol=1e-13)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10_000))
+def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
+    cost = np.random.default_rng(seed).standard_normal((n, m))
+    match = np.empty(n, np.int64)
+    cheapest_match(cost, match)
+    rows, columns = linear_sum_assignment(cost)
+    assert match[rows].tolist() == columns.tolist()
+    assert (match >= 0).sum() == min(n, m)

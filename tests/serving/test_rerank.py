@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from recprism._compile import cache_folder
 from recprism.budget.path import rule_at
@@ -26,7 +25,6 @@ from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import why_list
-from recprism.explain._kernels.matching import cheapest_match
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rerank import Rule
@@ -133,17 +131,6 @@ def test_reasons_are_those_of_the_rule_offline(
     for ours, theirs in zip(found.reasons, why_list(scenario, rule, user), strict=True):
         a, b = ours.to_dict(), theirs.to_dict()
         assert {name for name in a if not same(a[name], b[name])} == set(), (a, b)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10_000))
-def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
-    cost = np.random.default_rng(seed).standard_normal((n, m))
-    match = np.empty(n, np.int64)
-    cheapest_match(cost, match)
-    rows, columns = linear_sum_assignment(cost)
-    assert match[rows].tolist() == columns.tolist()
-    assert (match >= 0).sum() == min(n, m)
 
 
 @pytest.fixture(scope="module")
