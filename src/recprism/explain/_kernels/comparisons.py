@@ -60,11 +60,11 @@ def compare_lists(
         *terms: See ``recprism.rerank._kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
     """
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = terms
-    own, other, nobody = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
+    own, other, no_subtopic = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        state = (integers(n_subtopics), floats(n_subtopics, 1.0), nobody, integers(m))
+        state = (integers(n_subtopics), floats(n_subtopics, 1.0), no_subtopic, integers(m))
         pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
         like = likeness(pool, listed, goals)
         list_parts(listed, pool, given, goals, state, own)

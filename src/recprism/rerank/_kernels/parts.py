@@ -63,7 +63,7 @@ def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: An
         relevance: Their relevance.
         goals: Data and prices of the goals.
         state: How often the list has each subtopic, and what it leaves of each, both written here, (n_subtopics,); what
-            each is worth in alpha-DCG, which is added to, (n_subtopics,), or (0,) if nobody asks.
+            each is worth in alpha-DCG, which is added to, (n_subtopics,), or (0,) if it is not needed.
         out: Receives the parts, (6,).
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
