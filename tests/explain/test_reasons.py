@@ -259,6 +259,23 @@ def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
     assert hits >= 0.9 * 3 * USERS
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 10_000))
+def test_an_exchange_is_allowed_where_no_share_is_missed_by_more(seed: int) -> None:
+    scenario = world(seed, max_share={"art": 0.2}, min_share={"bread": 0.6, "cats": 0.4}, pinned={2: 7})
+    page = Page.of(scenario, rule_at(scenario, "sc", 0.4), 3)
+    assert page.groups is not None
+    group, allowed = page.groups
+
+    def missed(items: Any) -> float:
+        return sum(it.places for it in page.method.report(items[None], features=page.features).rows)
+
+    for gone in page.chosen.tolist():
+        for c in set(range(len(page.candidates))) - set(page.chosen.tolist()):
+            other = np.where(page.items == page.candidates[gone], page.candidates[c], page.items)
+            assert allowed[group[gone], group[c]] == (missed(other) <= missed(page.items))
+
+
 # -- for any world ----------------------------------------------------------------------------------------------------
 
 

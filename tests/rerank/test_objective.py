@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from recprism.metrics import Context, evaluate
 from recprism.rerank import Features, Optimal
 from recprism.rerank._kernels.optimal import _stand
+from recprism.rerank._kernels.parts import PARTS
 from recprism.rerank._kernels.prices import looks_at_order
 from recprism.rerank._kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rerank._pool import Pool
-from recprism.rerank.objective import PARTS, Objective
+from recprism.rerank.objective import Objective
 from recprism.rerank.optimal import goal_units
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
@@ -94,13 +95,12 @@ def test_a_list_with_a_known_answer() -> None:
     objective = Objective.of(method, pool, 3, features)
     parts = objective.parts(np.array([[0, 1, 2]]), np.array([[1.0, 0.5, 0.0]]))
     discount = 1 / np.log2([2, 3, 4])
-    np.testing.assert_allclose(parts.relevance[0], 0.5 * np.array([1, 0.5, 0]) * discount / discount.sum())
-    assert list(zip(parts.place.tolist(), parts.subtopic.tolist(), strict=True)) == [(0, 0), (1, 0), (2, 1)]
-    np.testing.assert_allclose(parts.coverage, 0.5 * np.array([1, 0, 1]) / 2)
+    assert parts.of("relevance")[0] == pytest.approx(0.5 * (discount[0] + 0.5 * discount[1]) / discount.sum())
+    np.testing.assert_allclose(parts.by_subtopic["coverage"], [0.25, 0.25])
     ideal = discount[0] + discount[1] + 0.5 * discount[2]
-    np.testing.assert_allclose(parts.alpha_dcg, 0.5 * np.array([1, 0.5, 1]) * discount / ideal)
-    filled = np.log([1, 2, 3]) / np.log(4)
-    np.testing.assert_allclose(parts.history, 0.2 * np.array([0.75, 0.75, 0.25]) * np.diff(filled)[[0, 1, 0]])
+    of_subtopic = 0.5 * np.array([discount[0] + 0.5 * discount[1], discount[2]]) / ideal
+    np.testing.assert_allclose(parts.by_subtopic["alpha_dcg"], of_subtopic)
+    assert parts.of("history")[0] == pytest.approx(0.2 * (0.75 * np.log(3) + 0.25 * np.log(2)) / np.log(4))
     assert parts.total[0] == pytest.approx(sum(parts.of(name)[0] for name in PARTS))
     empty = objective.parts(np.array([[0, -1, 2]]), np.array([[1.0, 9.9, 0.0]]))
     assert empty.of("alpha_dcg")[0] == pytest.approx(0.5 * (discount[0] + discount[2]) / ideal)

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from recprism._compile import cache_folder
 from recprism.budget.path import rule_at
@@ -31,7 +30,6 @@ from recprism.models import Factors
 from recprism.rerank import Rule
 from recprism.serving import Constraints, ServedRule, load_rule
 from recprism.serving.__main__ import main as command_line
-from recprism.serving._kernels.matching import cheapest_match
 from recprism.serving._request import search_all
 
 USERS, ITEMS = 6, 40
@@ -134,17 +132,6 @@ def test_reasons_are_those_of_the_rule_offline(
     for ours, theirs in zip(found.reasons, why_list(scenario, rule, user), strict=True):
         a, b = ours.to_dict(), theirs.to_dict()
         assert {name for name in a if not same(a[name], b[name])} == set(), (a, b)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(1, 7), st.integers(1, 7), st.integers(0, 10_000))
-def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
-    cost = np.random.default_rng(seed).standard_normal((n, m))
-    match = np.empty(n, np.int64)
-    cheapest_match(cost, match)
-    rows, columns = linear_sum_assignment(cost)
-    assert match[rows].tolist() == columns.tolist()
-    assert (match >= 0).sum() == min(n, m)
 
 
 @pytest.fixture(scope="module")
@@ -481,10 +468,10 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 
 COLD = """
 import json, sys
+from recprism.explain._kernels.comparisons import compare_lists
 from recprism.rerank._kernels.optimal import optimal, optimal_in_order
 from recprism.serving import load_rule
 from recprism.serving._kernels.history import add_shares
-from recprism.serving._kernels.reasons import compare_lists
 import numpy as np
 
 rule, request = load_rule(sys.argv[1]), json.loads(sys.argv[2])

@@ -293,9 +293,7 @@ class _Measure:
         shown = np.bincount(lists[lists >= 0], minlength=len(self.member))
         showing = np.zeros(len(self.names))
         if self.coverage is not None:
-            showing[:-1] = self.coverage.parts(lists, relevance).by_subtopic("coverage", len(self.names) - 1) / len(
-                lists
-            )
+            showing[:-1] = self.coverage.parts(lists, relevance).by_subtopic["coverage"] / len(lists)
         showing[-1] = np.append(self.member[:, -1] > 0, False)[lists].any(1).mean()
         accuracy = self.accuracy.parts(lists, relevance).of("relevance").mean()
         return _Measured(
@@ -318,9 +316,9 @@ class _Measure:
         """Split the mean of a goal over all lists by category, (n_categories + 1,)."""
         found, n = np.zeros(len(self.names)), len(lists)
         if goal == "subtopic_coverage":
-            found[:-1] = parts.by_subtopic("coverage", len(self.names) - 1) / n
+            found[:-1] = parts.by_subtopic["coverage"] / n
         elif looks_at_order([goal]):
-            found[:-1] = parts.by_subtopic("alpha_dcg", len(self.names) - 1) / n
+            found[:-1] = parts.by_subtopic["alpha_dcg"] / n
         elif goal == "ilad_subtopics":
             found[:-1] = self.goals[goal].distance_by_subtopic(lists).sum(0) / n
         elif goal == TIED_TOGETHER:  # an item counts once, in equal parts for its categories

@@ -155,7 +155,8 @@ class RuleFile:
     def sentences(self, folder: Path) -> list[str]:
         """Return the lines to print."""
         size = f"{len(self.item_ids):,} items, {len(self.names)} categories"
-        said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: recprism.serving.load_rule({str(folder)!r})."]
+        load = f"recprism.serving.load_rule({str(folder)!r})"
+        said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: {load}."]
         said.append("Nothing is certified about it." if self.certificate is None else self.certificate.sentence())
         fallen = fallen_back(self.about["fallback_share"], "live")
         if fallen is not None:

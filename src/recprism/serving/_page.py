@@ -10,19 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data._ids import Id, canonical_text
-from recprism.explain.reasons._codes import GRID, ORDER, PRECISION, TIED, first_present
+from recprism.explain.reasons._codes import GRID, PRECISION, first_present
+from recprism.explain.reasons._compared import Candidates, Compared, Differences, Groups, as_rows, compare
 from recprism.rerank._kernels.optimal import search_kernel
 from recprism.rerank._kernels.prices import TIE
 from recprism.rerank.constraints.constraints import Constraints
 from recprism.rerank.constraints.violations import Unmet
-from recprism.serving._compared import Compared
-from recprism.serving._kernels.reasons import compare_lists
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PRICES, Intents, PreparedRule
-
-Candidates = tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]
-"""Item numbers and relevance of the candidates of requests, (n_requests, n) each, and how many each has."""
-ANY_GROUP = np.ones((1, 1), np.bool_)  # without limits on categories, every item may replace every other
 
 
 class Listed(NamedTuple):
@@ -74,6 +69,10 @@ class Page:
             return chosen
         return self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
 
+    def groups(self, chosen: NDArray[np.int64]) -> Groups | None:
+        """Return which candidates may replace which items of a list, (m,); None if each may replace all."""
+        return None if self.limits is None else self.limits.groups(self.pool.numbers, chosen, self.pins)
+
     def whole(self, chosen: NDArray[np.int64]) -> Listed:
         """Return the list: pins at their places, the others in order; a short list has no gaps."""
         pool, at = self.pool, chosen.tolist()
@@ -116,29 +115,22 @@ class Page:
 
     def compared(self, searched: Searched, found: Listed, trade_off: float, *, entry_prices: bool) -> Compared:
         """Compare each item of the list with others; ``found`` is the whole list."""
-        others, differences = searched.compared or self._compare(searched.chosen, found, trade_off)
+        assert searched.differences is not None
         return Compared(
             numbers=found.numbers,
             pinned=found.pinned,
             chosen=searched.chosen,
             unrepaired=searched.unrepaired,
-            pool=self.pool,
+            relevance=self.pool.relevance,
+            ranks=self.pool.ranks,
+            id_at=self.pool.id_at,
             pinned_ranks={item: self._rank_of(item) for item in self.pinned_ids.values()},
-            others=others,
-            differences=differences,
+            differences=searched.differences,
             categories=self.rule.categories,
             names=self.rule.file.names,
             weights=self.intents.weights if self.intents.from_history else None,
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
         )
-
-    def _compare(
-        self, chosen: NDArray[np.int64], found: Listed, trade_off: float
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Compare under limits on categories, where an item may not replace every other."""
-        assert self.limits is not None
-        group, allowed = self.limits.groups(self.pool.numbers, np.array(found.numbers, np.int64))
-        return _compared([self], _stacked([self]), [chosen], trade_off, group, allowed)[0]
 
     def _enters(self, at: int, trade_off: float) -> tuple[float, float | None] | None:
         """Return the smallest trade-off found at which an item is in the list, by running the rule again."""
@@ -154,13 +146,12 @@ class Searched(NamedTuple):
     Attributes:
         chosen: Positions of the list, (m,), without pins.
         unrepaired: The same before exchanges for shares.
-        compared: Positions of other items, (2, m), and differences to their lists, (3, m, 6); None if they were not
-            asked for, or need the shares of the request.
+        differences: Other items and the differences to their lists; None if they were not asked for.
     """
 
     chosen: NDArray[np.int64]
     unrepaired: NDArray[np.int64]
-    compared: tuple[NDArray[np.int64], NDArray[np.float64]] | None
+    differences: Differences | None
 
 
 def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Searched]:
@@ -174,11 +165,11 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     candidates = _stacked(pages)
     unrepaired = _unrepaired(pages, candidates, trade_off)
     chosen = [page.repaired(own) for page, own in zip(pages, unrepaired, strict=True)]
-    compared: Sequence[tuple[NDArray[np.int64], NDArray[np.float64]] | None] = [None] * len(pages)
-    if reasons and pages[0].limits is None:
-        group = np.zeros(candidates[0].shape[1], np.int64)
-        compared = _compared(pages, candidates, chosen, trade_off, group, ANY_GROUP)
-    return [Searched(*one) for one in zip(chosen, unrepaired, compared, strict=True)]
+    differences: Sequence[Differences | None] = [None] * len(pages)
+    if reasons:
+        base, goals, groups = [page.base for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
+        differences = compare(candidates, chosen, base, goals, by_rank=pages[0].rule.by_rank, groups=groups)
+    return [Searched(*one) for one in zip(chosen, unrepaired, differences, strict=True)]
 
 
 def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float) -> list[NDArray[np.int64]]:
@@ -190,28 +181,10 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
         return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
-    lists = _rows(starts, free)
+    lists = as_rows(starts)
     goals = _goals(pages, trade_off)
     search_kernel(goals[PRICES])(0, len(pages), *candidates, lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
-
-
-def _compared(
-    pages: Sequence[Page],
-    candidates: Candidates,
-    chosen: Sequence[NDArray[np.int64]],
-    trade_off: float,
-    group: NDArray[np.int64],
-    allowed: NDArray[np.bool_],
-) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """Compare each item of lists with others, under the same groups of items for all of them."""
-    sizes, base = np.array([len(own) for own in chosen]), [page.base for page in pages]
-    places = max(1, pages[0].free)
-    by_rank = np.array([page.rule.by_rank and _is_rising(own) for page, own in zip(pages, chosen, strict=True)])
-    others, differences = np.full((len(pages), 2, places), -1), np.zeros((len(pages), 3, places, 6))
-    lists = (*candidates, _rows(chosen, places), _rows(base, places), sizes, group, allowed, by_rank)
-    compare_lists(*lists, *_goals(pages, trade_off), TIED, ORDER, others, differences)
-    return [(others[at, :, :m], differences[at, :, :m]) for at, m in enumerate(sizes.tolist())]
 
 
 def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
@@ -230,18 +203,6 @@ def _stacked(pages: Sequence[Page]) -> Candidates:
     for row, page in enumerate(pages):
         items[row, : lengths[row]], relevance[row, : lengths[row]] = page.pool.numbers, page.pool.relevance
     return items, relevance, lengths
-
-
-def _is_rising(positions: NDArray[np.int64]) -> bool:
-    return bool((positions[1:] > positions[:-1]).all())
-
-
-def _rows(lists: Sequence[NDArray[np.int64]], k: int) -> NDArray[np.int64]:
-    """Return lists of different lengths as rows, (n, k); -1 in empty places."""
-    found = np.full((len(lists), k), -1)
-    for row, own in zip(found, lists, strict=True):
-        row[: len(own)] = own
-    return found
 
 
 def _is_at(ids: list[Any], place: int, item: Id) -> bool:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data._ids import Id
+from recprism.explain.reasons._compared import Compared
 from recprism.explain.reasons.reason import Reason
 from recprism.rerank.constraints.violations import Unmet
-from recprism.serving._compared import Compared
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.explain.reasons._codes import GRID, PRECISION
+from recprism.explain.reasons._compared import Groups
 from recprism.rerank import Features, Optimal, Rule, subtopic_probabilities
 from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rerank._limits import beyond_limits
@@ -161,7 +163,7 @@ class Page:
     @cached_property
     def relevance(self) -> NDArray[np.float64]:
         """``(n,)`` their relevance from 0 to 1."""
-        return self.pool.relevance[self.row].numpy()
+        return self.pool.relevance[self.row, : len(self.candidates)].numpy()
 
     @cached_property
     def position(self) -> dict[int, int]:
@@ -171,13 +173,11 @@ class Page:
     @cached_property
     def chosen(self) -> Ints:
         """``(m,)`` positions of the items that the search placed, in the order of the list; pins are left out."""
-        own = self.items[(self.pins[self.row] < 0) & (self.items >= 0)]
-        return np.array([self.position[item] for item in own.tolist()], np.int64)
+        return self.positions(self.items)
 
-    @cached_property
-    def outside(self) -> Ints:
-        """``(n - m,)`` positions of the candidates that are not in the list."""
-        return np.setdiff1d(np.arange(len(self.candidates)), self.chosen)
+    def positions(self, items: Ints) -> Ints:
+        """Return the positions of those items of a list, (k,), that are candidates; pinned ones are not."""
+        return np.array([self.position[item] for item in items.tolist() if item in self.position], np.int64)
 
     @cached_property
     def trade_off(self) -> float:
@@ -226,34 +226,26 @@ class Page:
         return self.objective.parts(items, self.relevance[lists], users=user, shown=self.shown_elsewhere)
 
     @cached_property
-    def own_parts(self) -> Parts:
-        """The parts of the list of the rule."""
-        return self.parts(self.chosen[None])
+    def own_parts(self) -> NDArray[np.float64]:
+        """``(6,)`` the parts of the list of the rule."""
+        return np.asarray(self.parts(self.chosen[None]).values[0])
 
-    def exchanged(self, places: Ints, arriving: Ints) -> Ints:
-        """Return ``(n, m)`` lists with one item exchanged each, as the search exchanges them.
+    @cached_property
+    def groups(self) -> Groups | None:
+        """Which candidates may replace which items of the list, so that it misses no more of the shares."""
+        shares = self.method.shares_of(self.features)
+        return shares.groups(self.candidates, self.chosen, self.pins[self.row]) if shares else None
 
-        Where order has no value of its own, the items are in the order of relevance again.
+    @cached_property
+    def by_rank(self) -> bool:
+        """Whether no goal looks at the order inside a list."""
+        return not looks_at_order(self.rule.goals)
 
-        Args:
-            places: ``(n,)`` index into ``chosen`` of the item that leaves.
-            arriving: ``(n,)`` positions of the items that arrive.
-        """
-        lists = np.repeat(self.chosen[None], len(places), 0)
-        lists[np.arange(len(places)), places] = arriving
-        by_rank = not looks_at_order(self.rule.goals) and bool((np.diff(self.chosen) > 0).all())
-        return np.sort(lists, 1) if by_rank else lists
-
-    def within_shares(self, lists: Ints) -> NDArray[np.bool_]:
-        """``(n,)`` whether lists miss the shares of the constraints by no more than the list of the rule does."""
-        return np.asarray(self._excess(self.candidates[lists]) <= self._excess(self.candidates[self.chosen][None])[0])
-
-    def _excess(self, items: Ints) -> Ints:
-        """``(n,)`` places too many or too few over all shares; pins count."""
-        pinned = self.pins[self.row][self.pins[self.row] >= 0]
-        whole = np.concatenate([items, np.repeat(pinned[None], len(items), 0)], 1)
-        missed = self.method.shares_of(self.features).missed(whole)
-        return np.sum([np.zeros(len(items), np.int64), *(places for _, places in missed)], 0)
+    @cached_property
+    def ranked(self) -> defaultdict[int, tuple[int, float]]:
+        """Item number -> rank by relevance alone, from 1, and score; 0 and NaN if it is not among the candidates."""
+        items, scores = (array[self.user].tolist() for array in self.scenario.candidates)
+        return defaultdict(lambda: (0, math.nan), zip(items, enumerate(scores, 1), strict=True))
 
     def is_in(self, item: int, trade_off: float) -> bool:
         """Whether the rule shows an item at a trade-off."""

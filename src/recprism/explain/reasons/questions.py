@@ -12,28 +12,22 @@ import numpy as np
 from recprism.budget.scenario import Scenario
 from recprism.data._ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.explain.reasons._codes import LIMIT, PINNED
+from recprism.explain.reasons._codes import LIMIT
 from recprism.explain.reasons._comparisons import (
-    codes_out,
-    compared,
-    differences,
-    facts_about,
+    facts_outside,
     first_entry,
     hindrance,
-    history_categories_of,
-    is_newcomer,
-    item_id,
-    item_number,
+    item_ids,
+    kept_out,
     last_exit,
-    nearest,
     new_categories_of,
     opened,
-    parts_of,
-    place_of,
     position_of,
+    reasons_of,
 )
 from recprism.explain.reasons._page import Page
 from recprism.explain.reasons.reason import Id, Reason, ReasonNot, WhatIf, plain
+from recprism.rerank._kernels.parts import PARTS
 from recprism.rerank.rule import Rule
 
 
@@ -52,7 +46,9 @@ def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
     page, number = opened(scenario, rule, user, item)
     if number not in page.items:
         raise InputError(f"item {item!r} is not in the list of user {user!r}; ask why_not, or take an item of the list")
-    return _why(page, number)
+    listed = page.items[page.items >= 0].tolist()
+    found: Reason = reasons_of(page, lambda it: it == number)[listed.index(number)]
+    return found
 
 
 def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
@@ -63,8 +59,7 @@ def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
         rule: What makes the lists.
         user: Id of the user.
     """
-    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
-    return tuple(_why(page, number) for number in page.items[page.items >= 0].tolist())
+    return reasons_of(Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user")), lambda _: True)
 
 
 def why_newcomers(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
@@ -78,8 +73,7 @@ def why_newcomers(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...
         user: Id of the user.
     """
     page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
-    new = (it for it in page.items[page.items >= 0].tolist() if is_newcomer(page, it))
-    return tuple(_why(page, number, entry=False) for number in new)
+    return tuple(it for it in reasons_of(page) if it.newcomer)
 
 
 def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
@@ -91,30 +85,7 @@ def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str
         user: Id of the user.
     """
     page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
-    return {item_id(page, number): compared(page, number)[0] for number in page.items[page.items >= 0].tolist()}
-
-
-def _why(page: Page, number: int, *, entry: bool = True) -> Reason:
-    """Explain an item of the list; ``entry``: also look for the trade-off at which it enters."""
-    newcomer = is_newcomer(page, number)
-    facts = facts_about(page, number, place=int(np.flatnonzero(page.items == number)[0]) + 1, newcomer=newcomer)
-    facts["new_categories"] = new_categories_of(page, number, page.items)
-    codes, replaced, runner_up = compared(page, number)
-    if codes == PINNED:
-        return Reason(codes=codes, **facts)
-    place = place_of(page, number)
-    without = page.chosen.copy()
-    without[place] = -1
-    below = [*(t for t in page.grid if t < page.rule.trade_off), page.rule.trade_off]
-    return Reason(
-        codes=(*codes, LIMIT) if page.limited else codes,
-        history_categories=history_categories_of(page, place),
-        adds=differences(page, without[None])[0],
-        replaced=replaced,
-        runner_up=runner_up,
-        enters=first_entry(page, number, below) if entry and not page.limited else None,
-        **facts,
-    )
+    return {it.item: it.codes for it in reasons_of(page)}
 
 
 def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
@@ -132,20 +103,18 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
     page, number = opened(scenario, rule, user, item)
     if number in page.items:
         raise InputError(f"item {item!r} is in the list of user {user!r}; ask why")
-    facts = facts_about(page, number, in_base_list=bool(number in scenario.base_lists[page.user]))
+    facts = facts_outside(page, number)
     if page.limited or number not in page.position:
         return ReasonNot(codes=(LIMIT if number in page.position else hindrance(page, number),), **facts)
-    places = np.arange(len(page.chosen))
-    lists = page.exchanged(places, np.full(len(places), page.position[number]))
-    replaces = nearest(page, lists, page.chosen)
+    codes, replaces = kept_out(page, number)
     new: tuple[str, ...] = ()
     if replaces is not None:
-        rest = page.items[page.items != item_number(page, replaces.item)]
-        new = new_categories_of(page, number, rest)
+        replaced = position_of(replaces.item, scenario.split.item_ids, "item")
+        new = new_categories_of(page, number, page.items[(page.items >= 0) & (page.items != replaced)])
     below = [t for t in page.grid if t < rule.trade_off]
     above = [t for t in page.grid if t > rule.trade_off]
     return ReasonNot(
-        codes=codes_out(page, number, lists, replaces),
+        codes=codes,
         new_categories=new,
         replaces=replaces,
         leaves=last_exit(page, number, [*below, float(rule.trade_off)]),
@@ -199,7 +168,8 @@ def what_if(
     old = Page.of(scenario, rule, row)
     new_rule = rule if price is None else rule.at(price)
     new = Page.of(scenario, new_rule, row, removed=sorted(set(removed)), seen=consumed, forgotten=forgotten)
-    before, after = ([item_id(page, item) for item in page.items.tolist() if item >= 0] for page in (old, new))
+    before, after = (item_ids(page, page.items) for page in (old, new))
+    parts = [dict(zip(PARTS, page.own_parts.tolist(), strict=True)) for page in (old, new)]
     return WhatIf(
         user=plain(scenario.split.user_ids[row]),
         changed=changed,
@@ -207,8 +177,8 @@ def what_if(
         after=tuple(after),
         came=tuple(item for item in after if item not in before),
         left=tuple(item for item in before if item not in after),
-        parts_before=parts_of(old),
-        parts_after=parts_of(new),
+        parts_before=parts[0],
+        parts_after=parts[1],
         goals_before=old.goal_values(),
         goals_after=new.goal_values(),
     )

@@ -55,6 +55,14 @@ class Limits:
     def of(self, users: Ints) -> Limits:
         return Limits(self.class_of[users], self.member, self.low[users], self.high[users])
 
+    def groups(self, inside: Bools) -> tuple[Ints, Bools]:
+        """Return the class of each candidate of one list, (n,), and which class may replace which without more misses.
+
+        Args:
+            inside: The chosen candidates, (1, n).
+        """
+        return self.class_of[0], self.change(self.counts(inside))[0] <= 0
+
     def change(self, counts: Ints) -> Ints:
         """Compute the change of the excess if an item of one class is replaced by one of another class.
 

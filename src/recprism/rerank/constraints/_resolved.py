@@ -82,15 +82,25 @@ class ShareLimits:
             chosen: Positions of the list, (m,).
             pins: Pinned items, (k,); -1 where nothing is pinned.
         """
+        inside, limits = self._of_list(items, chosen, pins)
+        repair(inside, relevance[None], limits)
+        found: Ints = in_the_places_left(chosen[None], inside)[0]
+        return found
+
+    def groups(self, items: Ints, chosen: Ints, pins: Ints) -> tuple[Ints, Bools]:
+        """Return :meth:`Limits.groups` of one list; the arguments are those of :meth:`keep`."""
+        inside, limits = self._of_list(items, chosen, pins)
+        return limits.groups(inside)
+
+    def _of_list(self, items: Ints, chosen: Ints, pins: Ints) -> tuple[Bools, Limits]:
+        """Return whether each candidate of one list is chosen, (1, n), and the limits of the chosen part."""
         n, held = len(items), pins[pins >= 0]
         inside = np.zeros((1, n), np.bool_)
         inside[0, chosen] = True
         local = np.full(len(pins), -1)  # candidates and pins get numbers of their own: the catalogue may be large
         local[pins >= 0] = n + np.arange(len(held))
         has = np.vstack([self.has(np.concatenate([items, held])), np.zeros((1, len(self.columns)), np.bool_)])
-        limits = limits_of(np.arange(n)[None], inside, local[None], has, (self.low, self.high), self.least)
-        repair(inside, relevance[None], limits)
-        return in_the_places_left(chosen[None], inside)[0]
+        return inside, limits_of(np.arange(n)[None], inside, local[None], has, (self.low, self.high), self.least)
 
     def missed(self, lists: Ints) -> list[tuple[str, Ints]]:
         """Return each limit in words, and by how many places lists of item numbers, (n, k), miss it, (n,)."""
@@ -99,19 +109,6 @@ class ShareLimits:
     def unmet(self, items: Ints) -> list[Unmet]:
         """Return the limits that one list of item numbers misses."""
         return [Unmet(words, int(places[0])) for words, places in self.missed(items[None]) if places[0]]
-
-    def groups(self, items: Ints, listed: Ints) -> tuple[Ints, Bools]:
-        """Return the group of each candidate, (n,), and which group may replace which without a larger excess.
-
-        Args:
-            items: Item numbers of the candidates, (n,).
-            listed: Item numbers of the whole list, with pins.
-        """
-        member, number = np.unique(self.has(items).astype(np.int64), axis=0, return_inverse=True)
-        there = self.has(listed).sum(0)[None] + (member[None] - member[:, None]).reshape(-1, len(self.columns))
-        now = sum(places for _, places in self.missed(listed[None]))
-        after = np.sum([places for _, places in self._missed(np.array(len(listed)), there)], 0)
-        return number.ravel(), after.reshape(len(member), len(member)) <= now
 
     def _missed(self, sizes: Ints, counts: Ints) -> Iterator[tuple[str, Ints]]:
         """Yield what lists of so many items, with these counts of the limited categories, (n, m), miss."""

@@ -144,7 +144,7 @@ class Constraints:
         return replace(
             self,
             banned=(*self.banned, *other.banned),
-            pinned={**pinned, **other.pinned} if isinstance(pinned, dict) else pinned,
+            pinned={**pinned, **dict(other.pinned)} if isinstance(pinned, dict) else pinned,
             min_share={**self.min_share, **other.min_share},
             max_share={**self.max_share, **other.max_share},
             min_items={**self.min_items, **other.min_items},
@@ -225,8 +225,9 @@ class Constraints:
         Raises:
             InputError: If a category is unknown.
         """
-        given = (self.min_share, self.max_share, self.min_items)
-        return ShareLimits(*({_column(it, names): value for it, value in of.items()} for of in given), names)  # type: ignore[arg-type]
+        given = (self.min_share, self.max_share)
+        low, high = ({_column(it, names): float(part) for it, part in of.items()} for of in given)
+        return ShareLimits(low, high, {_column(it, names): count for it, count in self.min_items.items()}, names)
 
 
 def _pins(given: Any) -> dict[int, Id] | NDArray[Any]:
@@ -277,7 +278,7 @@ def _column(category: Id, names: Sequence[str] | None) -> int:
         return int(category)
     if category not in names:
         raise InputError(f"there is no category {category!r}; there are {', '.join(names)}")
-    return names.index(category)  # type: ignore[arg-type]
+    return names.index(category)
 
 
 NONE = Constraints()
