@@ -88,8 +88,8 @@ def refit_run(
         whole_path=again,
         on_step=on_step,
     )
-    like = {"like": old.fingerprint(), "stickiness": found.stickiness}
-    others = note_question(run, now, found.kept.question, **like)
+    asked_now = found.kept.question
+    others = note_question(run, now, asked_now, like=old.fingerprint(), stickiness=found.stickiness)
     said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
     new = int((find_ids(now.split.user_ids, before.split.user_ids) < 0).sum())
     if now.clusters is not None and new:
