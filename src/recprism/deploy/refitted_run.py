@@ -21,7 +21,7 @@ from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.deploy.stability import stability_of
 from recprism.dials import Dials
 from recprism.errors import InputError
-from recprism.models.factors import COSINE
+from recprism.models import COSINE
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
@@ -57,6 +57,8 @@ def refit_run(
 
     Raises:
         InputError: If ``old`` was not diversified within a budget, or if ``max_churn`` cannot be kept.
+
+    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     wanted, certified = budget_of(old), old.certificate()
@@ -86,8 +88,8 @@ def refit_run(
         whole_path=again,
         on_step=on_step,
     )
-    like: dict[str, Any] = {"like": old.fingerprint(), "stickiness": found.stickiness}
-    others = note_question(run, now, found.kept.question, **like)
+    asked_now = found.kept.question
+    others = note_question(run, now, asked_now, like=old.fingerprint(), stickiness=found.stickiness)
     said = [_CHOSE.format(old.argument)] * again + ([] if others is None else [others])
     new = int((find_ids(now.split.user_ids, before.split.user_ids) < 0).sum())
     if now.clusters is not None and new:
