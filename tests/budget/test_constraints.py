@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.budget.path import lists_at, rule_at
+from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence
 from recprism.data.split import Split
@@ -111,7 +112,7 @@ def test_stored_lists_and_questions_keep_their_names() -> None:
     first = Scenario(*about, constraints={"banned": ["40", 30, "30"], "pinned": {"2": "70"}, **shares})
     numbers = {"banned": [3, 4], "pinned": {"2": 7}, "max_share": {"a": 0.4}, "min_share": {"b": 0.2}}
     assert first._kind() == "test-b8d78eddcfe3"
-    assert question_of(first, "ilad", {"ndcg@6": 0.1})["constraints"] == numbers
+    assert question_of(first, BudgetQuestion.of("ilad", {"ndcg@6": 0.1}))["constraints"] == numbers
     assert first.constraints.to_dict()["banned"] == [30, 40]
     second = Scenario(*about, constraints={"tail_floor": 0.2, "per_user_diversity": "history"})
     assert second._kind() == "test-6f3eeca22aee"

@@ -52,7 +52,7 @@ def test_an_audit_asks_about_every_goal_at_every_budget() -> None:
         ({0.01: 0.0}, None, "a weight that is not above 0"),
         ([0.01], {"ndcg": 0.1}, "ndcg@10 has the budget already"),
         ([0.01], {"gini": 0.1}, "gini@10 has one value for all users together"),
-        ([1.0], None, "budget: 1 is not a share above 0 and below 1"),
+        ([1.0], None, "budget: 1.0 is not a share above 0 and below 1"),
     ],
 )
 def test_budgets_that_mean_nothing_are_refused(budgets: Any, guards: Any, said: str) -> None:

@@ -15,6 +15,7 @@ from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
+from recprism.rerank.goal import Goal
 from recprism.runs.result import Result
 
 
@@ -59,7 +60,7 @@ def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores:
 
 
 def test_what_needs_vectors_is_refused(from_scores: Scenario, tmp_path: Path) -> None:
-    found = Result(from_scores, "subtopic_coverage", rule_at(from_scores, "subtopic_coverage", 0.1))
+    found = Result(from_scores, Goal.parse("sc"), rule_at(from_scores, "sc", 0.1))
     for form in ("dials", "user-vectors", "boosts"):
         with pytest.raises(InputError, match="scores and no vectors"):
             found.export(tmp_path / "out", form)
@@ -69,7 +70,7 @@ def test_what_needs_vectors_is_refused(from_scores: Scenario, tmp_path: Path) ->
 
 
 def test_the_rule_of_scores_is_exported_without_vectors(from_scores: Scenario, tmp_path: Path) -> None:
-    found = Result(from_scores, "subtopic_coverage", rule_at(from_scores, "subtopic_coverage", 0.1))
+    found = Result(from_scores, Goal.parse("sc"), rule_at(from_scores, "sc", 0.1))
     made = found.export(tmp_path / "out", "rule")
     assert isinstance(made, RuleFile)
     assert made.item_vectors is None

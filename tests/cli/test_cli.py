@@ -450,7 +450,7 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
         (["--into", "dials"], "there is no option --into"),
         (["--guard", "recall@20"], "write NAME=VALUE"),
         (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
-        (["--min-share", "Dramma=0.2"], "no subtopic 'Dramma'"),
+        (["--min-share", "Dramma=0.2"], "no category 'Dramma'"),
         (["--max-share", "Drama=much"], "--max-share Drama: much is not a share from 0 to 1"),
         (["--ban", "123456789"], "123456789"),
     ):

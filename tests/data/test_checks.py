@@ -144,7 +144,7 @@ def test_numpy_numbers_become_plain_ones() -> None:
 def test_weights_of_goals(weight: Any) -> None:
     with pytest.raises(InputError, match=r"^the weight of sc is .+; pass a number of at least 0"):
         CMB(diversity={"sc": weight})
-    with pytest.raises(InputError, match=r"^the weight of goal 'subtopic_coverage' is "):
+    with pytest.raises(InputError, match=r"^the weight of goal 'sc' is "):
         RERANKERS["optimal"](goals={"sc": weight})
 
 

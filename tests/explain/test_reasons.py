@@ -262,7 +262,7 @@ def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
 @settings(max_examples=15)
 @given(st.integers(0, 10_000))
 def test_an_exchange_is_allowed_where_no_share_is_missed_by_more(seed: int) -> None:
-    scenario = world(seed, max_share={"art": 0.2}, min_share={"bread": 0.6, "cats": 0.4}, pinned={2: 7})
+    scenario = world(seed, max_share={"art": 0.2}, min_share={"bread": 0.6, "cats": 0.4}, pinned={2: 70})
     page = Page.of(scenario, rule_at(scenario, "sc", 0.4), 3)
     assert page.groups is not None
     group, allowed = page.groups

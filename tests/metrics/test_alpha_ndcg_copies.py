@@ -25,7 +25,7 @@ from recprism.metrics._operations import PLAIN, Kernels, discounts, worth_of_rep
 from recprism.metrics.lists import kernels_for
 from recprism.rerank import Features, Optimal
 from recprism.rerank import optimal as optimal_module
-from recprism.rerank._kernels import exchange, worth
+from recprism.rerank._kernels import exchange, prices, worth
 from recprism.rerank._pool import Pool
 
 Floats = NDArray[np.float64]
@@ -202,7 +202,7 @@ def test_the_search_for_optimal_lists(world: World) -> None:
     chosen = np.random.default_rng(n_items).permutation(n_items)[:k]
     goals, left = search_terms(world.member, k), np.ones(world.member.shape[1])
     items, relevance, price = np.arange(n_items), np.zeros(n_items), goals[5][worth.ALPHA_DCG]
-    expected = gains(chosen.tolist(), world.member, optimal_module.ALPHA)
+    expected = gains(chosen.tolist(), world.member, prices.ALPHA)
     found = worth.ordered_worth(chosen, items, relevance, goals, left)
     assert found == pytest.approx(price * dcg(expected)[-1])
     left[:] = 1.0
@@ -210,7 +210,7 @@ def test_the_search_for_optimal_lists(world: World) -> None:
         assert worth.freshness(item, goals[0], goals[1], left) == pytest.approx(expected[place])
         at_place = exchange._worth_at(place, item, items, relevance, goals, left, np.ones_like(left))
         assert at_place == pytest.approx(price * expected[place] / np.log2(place + 2))
-        left *= np.where(world.member[item], 1 - optimal_module.ALPHA, 1.0)
+        left *= np.where(world.member[item], 1 - prices.ALPHA, 1.0)
     before, own, later = np.ones((k + 1, len(left))), np.zeros(k + 1), np.zeros(k + 1)
     exchange._stand_in_order(items, relevance, chosen, goals, before, own, later)
     np.testing.assert_allclose(own[1:], price * dcg(expected), rtol=1e-9, atol=1e-12)

@@ -129,7 +129,7 @@ class TestKnownAnswers:
 
 class TestReport:
     def test_violations_are_reported(self) -> None:
-        method = constrained(PLAIN, min_share={1: 1.0}, banned=[4], pinned={1: 0}, names=("love", "war"))
+        method = constrained(PLAIN, min_share={"war": 1.0}, banned=[4], pinned={1: 0}, names=("love", "war"))
         picks = method(CANDIDATES, SCORES, 4, features=FEATURES)
         assert picks[0, 0] == 0
         assert set(picks[0]) >= {1, 5}, "as near as possible"

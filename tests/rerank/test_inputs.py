@@ -144,7 +144,7 @@ class TestErrors:
             (lambda: reranker("optimal", goals={}), "a goal needs a metric"),
             (
                 lambda: reranker("optimal", goals={"subtopic_coverage": -1}),
-                "the weight of goal 'subtopic_coverage' is .+; pass a number of at least 0",
+                "the weight of goal 'subtopic_coverage' is -1; pass a number above 0",
             ),
             (lambda: reranker("optimal", goals={"ilad": 1, "ilad_subtopics": 1}), "two ways to measure one goal"),
             (lambda: reranker("dpp", theta=1), "re-ranker 'dpp': .*unexpected keyword argument 'theta'"),

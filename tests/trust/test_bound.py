@@ -15,6 +15,7 @@ from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.rerank.goal import Goal
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.result import Result
@@ -111,6 +112,6 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     base = found.scenario.factors
     turned = base.with_vectors(user=-base.user, item=-base.item)
     scenario = Scenario(turned, run.split(), run.subtopics())
-    run.save_result(Result(scenario, "subtopic_coverage", rule_at(scenario, "subtopic_coverage", 0.1)))
+    run.save_result(Result(scenario, Goal.parse("sc"), rule_at(scenario, "sc", 0.1)))
     assert run.metrics().equals(before)
     assert (run.factors().user == turned.user).all()

@@ -29,8 +29,6 @@ class BudgetQuestion:
         weight: Its share of the error that questions asked together may make, relative to the others.
         trade_offs: The steps of the path; None for those of the goal.
         through: Compiles the rule of each step; its lists are tested instead of the rule's, and have no limit.
-
-    Stability: provisional.
     """
 
     goal: Goal

@@ -21,7 +21,7 @@ from recprism.deploy.refit import PreviousDeployment, Refit, refit
 from recprism.deploy.stability import stability_of
 from recprism.dials import Dials
 from recprism.errors import InputError
-from recprism.models import COSINE
+from recprism.models.factors import COSINE
 from recprism.runs._lock import writing
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
@@ -57,8 +57,6 @@ def refit_run(
 
     Raises:
         InputError: If ``old`` was not diversified within a budget, or if ``max_churn`` cannot be kept.
-
-    Stability: provisional.
     """
     run.require_undiversified(overwrite=overwrite)
     wanted, certified = budget_of(old), old.certificate()

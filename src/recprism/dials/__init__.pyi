@@ -1,4 +1,3 @@
-from recprism.dials.lifts import Lifts as Lifts
 from recprism.dials.named import Dials as Dials
 from recprism.dials.named import lists_to_dials as lists_to_dials
 from recprism.dials.result import CompiledVectors as CompiledVectors

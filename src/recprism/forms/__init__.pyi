@@ -1,14 +1,10 @@
-from recprism.forms.compiled import Agreement as Agreement
 from recprism.forms.form import FORMS as FORMS
 from recprism.forms.form import Boosts as Boosts
 from recprism.forms.form import CompiledForm as CompiledForm
 from recprism.forms.form import DialsForm as DialsForm
 from recprism.forms.form import Form as Form
-from recprism.forms.form import OwnVectors as OwnVectors
 from recprism.forms.form import RuleForm as RuleForm
-from recprism.forms.form import Source as Source
 from recprism.forms.form import UserVectors as UserVectors
-from recprism.forms.form import Written as Written
 from recprism.forms.form import register_form as register_form
 from recprism.forms.rule_export import collect_rule as collect_rule
 from recprism.forms.rule_file import RuleFile as RuleFile

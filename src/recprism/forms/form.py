@@ -33,10 +33,7 @@ from recprism.rerank.rule import Rule
 
 
 class Written(Protocol):
-    """What an export wrote.
-
-    Stability: experimental.
-    """
+    """What an export wrote."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
@@ -59,8 +56,6 @@ class Source:
         promise: Hash of what was tested -> the certificate of the rule, as it travels; None without one.
         certify: Finds the furthest rule whose lists of a form keep its budgets, with its certificate.
         on_step: Receives progress.
-
-    Stability: experimental.
     """
 
     scenario: Scenario
@@ -112,8 +107,6 @@ class RuleForm(Form):
         vectors: Whether the file includes item vectors, to rank by a user vector.
         histories: Whether the file includes the histories of the users, so that a request may name the user instead of
             giving a history. They are personal data.
-
-    Stability: provisional.
     """
 
     name = "rule"
@@ -146,8 +139,6 @@ class VectorForm(Form):
         metric: The metric of the index; by default the model's own.
         margin: As in :func:`recprism.forms.export_vectors`.
         for_index: As in :func:`recprism.forms.export_vectors`.
-
-    Stability: experimental.
     """
 
     to: str = "safetensors"
@@ -181,10 +172,7 @@ class VectorForm(Form):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OwnVectors(VectorForm):
-    """The vectors of the trained model, or those that players found.
-
-    Stability: provisional.
-    """
+    """The vectors of the trained model, or those that players found."""
 
     name = "vectors"
     needs_rule = False
@@ -257,8 +245,6 @@ class DialsForm(CompiledForm):
         ordered: Keep the order of the lists, too; it takes more weights, and holds fewer lists.
         rest: Where weights do not return a list, also change the user's vector, as little as possible.
         concepts: The named columns of the items that dials have weights for; the categories by default.
-
-    Stability: provisional.
     """
 
     name = "dials"
@@ -293,10 +279,7 @@ class DialsForm(CompiledForm):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class UserVectors(CompiledForm):
-    """User vectors; an index of items stays as it is.
-
-    Stability: provisional.
-    """
+    """User vectors; an index of items stays as it is."""
 
     name = "user-vectors"
     new_users = "User vectors belong to users of the run: new users get base lists until theirs are compiled."
@@ -309,10 +292,7 @@ class UserVectors(CompiledForm):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Boosts(CompiledForm):
-    """A number per item, for goals of exposure.
-
-    Stability: provisional.
-    """
+    """A number per item, for goals of exposure."""
 
     name = "boosts"
     new_users = "Boosts belong to items: new users get them, too. What they keep there was not measured."
@@ -344,8 +324,6 @@ def form_named(form: str | Form, **options: Any) -> Form:
 
     Raises:
         InputError: If there is no such form, or if it has no such option.
-
-    Stability: provisional.
     """
     kind = FORMS.get(form) if isinstance(form, str) else type(form)
     if kind is None:

@@ -35,8 +35,6 @@ class Metric:
         min_places: Smallest length of the lists, whatever the cut.
         empties: What happens to users without held-out items, empty lists and items without subtopics.
         options: Keyword arguments for ``function``.
-
-    Stability: stable.
     """
 
     name: str
@@ -111,8 +109,6 @@ def register(metric: Metric, *, replace: bool = False) -> Metric:
 
     Raises:
         InputError: The name is taken or malformed.
-
-    Stability: stable.
     """
     if "@" in metric.name or metric.name != plain_name(metric.name):
         raise InputError(f"a metric's name is lower case, with _ between words and without @, not {metric.name!r}")

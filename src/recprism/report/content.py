@@ -224,8 +224,6 @@ class Statement:
         kind: What it is about.
         figure: The number in it, as a share; None if it has none or withholds it.
         metric: What the figure measures.
-
-    Stability: provisional.
     """
 
     text: str
@@ -241,8 +239,6 @@ class Headline:
     Attributes:
         statements: In the order of the page.
         next_steps: What to do, commands between backticks.
-
-    Stability: provisional.
     """
 
     statements: tuple[Statement, ...]

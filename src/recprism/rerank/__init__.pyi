@@ -5,7 +5,6 @@ from recprism.rerank.constraints.violations import Violations as Violations
 from recprism.rerank.features import Features as Features
 from recprism.rerank.features import subtopic_probabilities as subtopic_probabilities
 from recprism.rerank.goal import Goal as Goal
-from recprism.rerank.goal import GoalData as GoalData
 from recprism.rerank.goal import GoalTerm as GoalTerm
 from recprism.rerank.goal import register_goal as register_goal
 from recprism.rerank.optimal import Optimal as Optimal

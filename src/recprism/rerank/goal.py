@@ -33,8 +33,6 @@ class GoalData(NamedTuple):
         k: Length of the lists.
         n_users: Number of lists.
         n_items: Size of the catalogue.
-
-    Stability: experimental.
     """
 
     features: Features
@@ -205,8 +203,6 @@ def term_named(name: str) -> GoalTerm:
 
     Raises:
         InputError: There is none.
-
-    Stability: experimental.
     """
     plain = canonical(name)
     showings = number_in(plain)

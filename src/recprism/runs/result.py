@@ -284,7 +284,7 @@ class Result(Displayed):
             on_step: Receives progress.
             **options: Those of the form: the attributes of :class:`recprism.forms.RuleForm`,
                 :class:`recprism.forms.DialsForm`, :class:`recprism.forms.UserVectors`, :class:`recprism.forms.Boosts`
-                or :class:`recprism.forms.OwnVectors`.
+                or :class:`recprism.forms.form.OwnVectors`.
 
         Raises:
             InputError: If the form does not fit the result, or an option is invalid or for another form.

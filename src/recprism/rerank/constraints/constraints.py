@@ -38,8 +38,6 @@ class Constraints:
 
     Raises:
         InputError: If a value is out of range, or constraints contradict each other.
-
-    Stability: provisional.
     """
 
     banned: Sequence[Id] | NDArray[Any] = ()

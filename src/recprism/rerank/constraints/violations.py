@@ -45,8 +45,6 @@ class Unmet:
     Attributes:
         constraint: The constraint in words.
         places: How many places too few or too many.
-
-    Stability: provisional.
     """
 
     constraint: str

@@ -9,7 +9,6 @@ from recprism.runs.jobs.imported import run_from_factors as run_from_factors
 from recprism.runs.jobs.list_files import audit_lists as audit_lists
 from recprism.runs.jobs.own_scores import import_scores as import_scores
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
-from recprism.runs.jobs.questions import asked_of_labels as asked_of_labels
 from recprism.runs.jobs.reasons import reasons_of as reasons_of
 from recprism.runs.jobs.train import evaluate_run as evaluate_run
 from recprism.runs.jobs.train import recommend as recommend
