@@ -26,13 +26,13 @@ from scipy.stats import spearmanr
 
 from harness import Claim, parser, report
 from recprism.cmb import CMB
+from recprism.cmb.factors._ranking import rank_agreement, shared
+from recprism.cmb.factors.axes import ROTATIONS, canonical
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.naming import Labels, Name, name_coordinates
+from recprism.cmb.factors.score_directions import directions
 from recprism.data import Dataset, Split, load_dataset
-from recprism.explain.factors._ranking import rank_agreement, shared
-from recprism.explain.factors.axes import ROTATIONS, canonical
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.naming import Labels, Name, name_coordinates
-from recprism.explain.factors.score_directions import directions
 from recprism.models import BPRMF, Factors
 
 METHODS = ("raw", "turned", *ROTATIONS)

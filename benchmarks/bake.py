@@ -23,10 +23,11 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials import lists_to_vectors
+from recprism.forms.dials import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.rerank import Features, reranker
+from recprism.rivals import reranker
+from recprism.rule import Features
 
 RERANKERS = ("mmr", "dpp", "xquad_uniform")
 LOSSES, BAR = (0.01, 0.05), 0.999

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from recprism.contest.base_models.exchange import read_model
+from recprism.contest.base_models.tuned import train
 from recprism.data import Split, load_dataset
 from recprism.metrics import Context, evaluate
-from recprism.paper.base_models.exchange import read_model
-from recprism.paper.base_models.tuned import train
 
 RECORD = Path(__file__).with_name("base_models.json")
 DATASET, METHOD, SEEDS = "ml-1m", "user-temporal", range(5)

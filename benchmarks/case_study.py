@@ -28,15 +28,15 @@ from scipy.stats import spearmanr
 from feature_model import FeatureModel
 from recprism.cmb import CMB
 from recprism.cmb.controls import permuted
+from recprism.cmb.factors.checks import Question, run_checks
+from recprism.cmb.factors.verdict import Verdict
+from recprism.cmb.text.efm import item_quality, mentions_of_pairs, user_attention
+from recprism.cmb.text.feature_folder import FeatureTables, tables_of_reviews
 from recprism.data import Dataset, Preparation, Split, Subtopics
 from recprism.data.dataset import Tables
 from recprism.data.feature_matrix import FeatureMatrix
-from recprism.explain.factors.checks import Question, run_checks
-from recprism.explain.factors.verdict import Verdict
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.text.efm import item_quality, mentions_of_pairs, user_attention
-from recprism.text.feature_folder import FeatureTables, tables_of_reviews
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad")
 HEAT_GOAL, HEAT_ITEMS, HEAT_FEATURES = "alpha_ndcg", 20, 15

@@ -43,8 +43,8 @@ from harness import Claim, parser, report
 from recprism.budget.certifying import Question, certify, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import lists_at
-from recprism.dials.lifts import LiftSearch, first_in_own_order, ranked_with_lifts
-from recprism.rerank._limits import beyond_limits, limit_of
+from recprism.rule.lifts import LiftSearch, first_in_own_order, ranked_with_lifts
+from recprism.rule.limits import beyond_limits, limit_of
 from recprism.runs import Run
 from recprism.testing.synthetic import World, diversified, draw_values, make_world, measured, with_loss
 

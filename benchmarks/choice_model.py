@@ -19,7 +19,8 @@ import numpy as np
 from harness import Claim, parser, report
 from recprism.budget import Scenario
 from recprism.explain import fit_choice_model
-from recprism.rerank import DPP, MMR, Calibrated, Optimal, Reranker, XQuAD
+from recprism.rivals import DPP, MMR, Calibrated, XQuAD
+from recprism.rule import Optimal, Reranker
 from recprism.runs import Run
 
 K, DEPTH = 10, 200

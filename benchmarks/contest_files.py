@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._files import atomic_path
+from recprism.common.files import atomic_path
+from recprism.contest.base_models.exchange import ABOUT, split_key
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.errors import InputError
-from recprism.models._settings import training_data
 from recprism.models.factors import Factors
-from recprism.paper.base_models.exchange import ABOUT, split_key
+from recprism.models.settings import training_data
 
 LARGEST_FILE = 15 * 2**20
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.cmb import CMB, permuted
+from recprism.cmb.factors.change import with_bias_column
 from recprism.data import load_dataset
-from recprism.explain.factors.change import with_bias_column
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
 from recprism.models.perturbation import Perturbation

@@ -31,13 +31,13 @@ from harness import Claim, parser, report
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Concepts
-from recprism.dials import Dials, lists_to_dials
-from recprism.dials._kernels.weights_state import Rows, Users
-from recprism.dials._wanted import score_spread
-from recprism.dials._weights import rows_of, solve_block
+from recprism.forms.dials import Dials, lists_to_dials
+from recprism.forms.dials.kernels.weights_state import Rows, Users
+from recprism.forms.dials.wanted import score_spread
+from recprism.forms.dials.weights import rows_of, solve_block
 from recprism.metrics.registry import canonical
 from recprism.models import Factors
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs import Run
 from recprism.runs.jobs.concepts import find_concepts
 

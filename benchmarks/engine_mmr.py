@@ -43,7 +43,7 @@ from recprism import BPRMF, Scenario
 from recprism.budget.path import rule_at
 from recprism.data import load_dataset
 from recprism.forms import RuleFile, collect_rule
-from recprism.metrics._statistics import bootstrap_means, percentile_interval
+from recprism.metrics.statistics import bootstrap_means, percentile_interval
 from recprism.serving import ServedRule
 
 K, DEPTH, DIM, DRAWS, BLOCK = 10, 100, 50, 2000, 500

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from harness import Claim, parser, report
 from recprism.cmb import CMB
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.controls import run_controls
+from recprism.cmb.factors.erasure import BY, WHICH, erase
+from recprism.cmb.factors.evaluator import METRICS, Evaluator
+from recprism.cmb.factors.held_out import divided_users, learned_promotion
+from recprism.cmb.factors.nulls import null_erasures
+from recprism.cmb.factors.parts import bias_and_rest
+from recprism.cmb.factors.verdict import Verdict
 from recprism.data import Split, load_dataset
-from recprism.explain.factors._held_out import divided_users, learned_promotion
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.controls import run_controls
-from recprism.explain.factors.erasure import BY, WHICH, erase
-from recprism.explain.factors.evaluator import METRICS, Evaluator
-from recprism.explain.factors.nulls import null_erasures
-from recprism.explain.factors.parts import bias_and_rest
-from recprism.explain.factors.verdict import Verdict
 from recprism.models import BPRMF, Factors
 
 GOALS = ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage", "ilad_subtopics")

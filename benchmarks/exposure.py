@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at
 from recprism.budget.scenario import Scenario
-from recprism.rerank import ExposureAware
-from recprism.rerank.goal import Goal
+from recprism.rivals import ExposureAware
+from recprism.rule.goal import Goal
 from recprism.runs import Run
 
 METRICS = ("ndcg@10", "catalogue_coverage@10", "shown_often@10", "gini@10", "exposure_entropy@10")

@@ -39,14 +39,15 @@ from recprism.budget import Scenario
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import DEPTH
 from recprism.cmb import CMB
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.score_directions import directions
 from recprism.data import Incidence
-from recprism.dials import lists_to_dials, lists_to_vectors
 from recprism.explain import fit_choice_model
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.score_directions import directions
-from recprism.metrics._statistics import bootstrap_means, percentile_interval
+from recprism.forms.dials import lists_to_dials, lists_to_vectors
+from recprism.metrics.statistics import bootstrap_means, percentile_interval
 from recprism.models import Factors
-from recprism.rerank import DPP, MMR, Calibrated, Features, Reranker, XQuAD, subtopic_probabilities
+from recprism.rivals import DPP, MMR, Calibrated, XQuAD
+from recprism.rule import Features, Reranker, subtopic_probabilities
 from recprism.runs import Run
 
 K = 10

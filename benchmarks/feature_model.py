@@ -12,25 +12,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism._version import __version__
-from recprism.data._checks import AMOUNT, POSITIVE, Rule
+from recprism.common.checks import AMOUNT, POSITIVE, Rule
+from recprism.common.version import __version__
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models._breakdown import vector_of
 from recprism.models._pairwise import bpr_slope
-from recprism.models._sampling import Triples
-from recprism.models._settings import (
-    TRAINING_RULES,
-    NamedSettings,
-    choose_device,
-    seed_number,
-    training_data,
-)
-from recprism.models._validation import DEPTH, ValidationNdcg
 from recprism.models.bpr import BPRMF
 from recprism.models.factors import Factors
+from recprism.models.sampling import Triples
+from recprism.models.settings import TRAINING_RULES, NamedSettings, choose_device, seed_number, training_data
 from recprism.models.training import Checkpoint, CheckpointSink, Progress, Task, Training
+from recprism.models.validation import DEPTH, ValidationNdcg
 
 FEWEST_STEPS = 8
 

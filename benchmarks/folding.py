@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from recprism.data._checks import COUNT, POSITIVE, require_seed
+from recprism.common.checks import COUNT, POSITIVE, require_seed
+from recprism.common.threads import one_thread
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models._sampling import NegativeSampler
 from recprism.models.factors import Factors, FloatArray
-from recprism.ranking._threads import one_thread
+from recprism.models.sampling import NegativeSampler
 
 STEPS = 30  # of Newton's method; five to eight are usual
 HALVINGS = 20

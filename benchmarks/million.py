@@ -28,8 +28,8 @@ import torch
 from harness import Claim, parser, report
 from memory import peak_gib
 from million_world import CANDIDATES, DIM, ITEMS, SEEN, USERS, K, catalogue_of, facts_of, rule_of, seen_of
-from recprism.deploy.batch import make_batch
 from recprism.forms.rule_file import RuleFile
+from recprism.operate.batch import make_batch
 
 BAR_GIB, BAR_LINEAR, BAR_RAY = 4.0, 1.1, 1.6
 RULE, VECTORS, LOG, TIMES = "rule", "users-{}.npy", "seen-{}.parquet", "{}.json"

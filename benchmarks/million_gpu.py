@@ -26,10 +26,10 @@ import torch
 from harness import Claim, parser, report
 from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, facts_of, rule_of, seen_of
 from recprism.data.incidence import Incidence
-from recprism.deploy.batch.lists import BatchRule
-from recprism.dials import lists_to_dials
+from recprism.forms.dials import lists_to_dials
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
+from recprism.operate.batch.lists import BatchRule
 from recprism.ranking import topk
 
 BAR_SECONDS = 90.0

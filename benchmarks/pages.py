@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 from folding import fold_in
 from harness import Claim, parser, report
 from recprism.data import Incidence, load_dataset
-from recprism.dials.solve import lists_to_vectors
+from recprism.forms.dials.solve import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
-from recprism.rerank import Features, reranker
+from recprism.rivals import reranker
+from recprism.rule import Features
 
 K, CANDIDATES, FIFTH = 10, 100, 5
 TARGETS = (("xquad_uniform", 0.8), ("optimal_subtopic_coverage", 0.3))

@@ -24,7 +24,7 @@ from recprism.budget.within import within_budget
 from recprism.data import Dataset
 from recprism.models import BPRMF
 from recprism.runs.config import DataConfig
-from recprism.runs.jobs._dataset import open_data
+from recprism.runs.jobs.dataset import open_data
 
 COST = "ndcg@10"
 FEWEST = 2

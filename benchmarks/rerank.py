@@ -16,7 +16,8 @@ import numpy as np
 from pyversity import dpp, mmr
 
 from harness import Claim, interleaved, parser, report
-from recprism.rerank import DPP, MMR, RERANKERS, Constrained, Constraints, Features, reranker
+from recprism.rivals import DPP, MMR, RERANKERS, reranker
+from recprism.rule import Constrained, Constraints, Features
 
 N_ITEMS, N_CANDIDATES, DIM, N_SUBTOPICS, K = 3_000, 100, 50, 18, 10
 N_USERS, N_USERS_OF_PYVERSITY = 6_000, 300  # enough of each that a turn takes about as long

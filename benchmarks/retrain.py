@@ -26,9 +26,9 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.within import within_budget
 from recprism.data import Dataset, Incidence, Split, load_dataset
-from recprism.deploy.refit import PreviousDeployment, refit
-from recprism.deploy.stability import churn
 from recprism.models import BPRMF, Factors
+from recprism.operate.refit import PreviousDeployment, refit
+from recprism.operate.stability import churn
 
 GOAL, COST = "subtopic_coverage", "ndcg@10"
 BOUNDS = (0.2, 0.1)  # on churn

@@ -31,7 +31,7 @@ from recprism.budget.path import lists_at
 from recprism.budget.segments import by_segment, history_breadth
 from recprism.cmb import CMB, permuted
 from recprism.data.concepts import Concepts
-from recprism.dials import lists_to_dials
+from recprism.forms.dials import lists_to_dials
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.runs import Run

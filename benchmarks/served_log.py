@@ -18,14 +18,14 @@ import numpy as np
 import polars as pl
 
 from harness import Claim, parser, report
-from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.forms.rule_file import RuleFile
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
 
 N_ITEMS, N_CATEGORIES, K, DAYS, ROWS_PER_FILE = 3_000, 20, 10, 10, 2_000
 WATCH = """
 import json, resource, sys, time
 began = time.perf_counter()
-from recprism.deploy.served.monitored import monitor_served
+from recprism.operate.served.monitored import monitor_served
 imported = time.perf_counter() - began
 found = monitor_served(sys.argv[1], sys.argv[2], taken=sys.argv[3] or None)
 seconds = time.perf_counter() - began

@@ -27,7 +27,8 @@ import numpy as np
 import pyversity
 
 from harness import Claim, parser, report
-from recprism.rerank import Features, reranker
+from recprism.rivals import reranker
+from recprism.rule import Features
 from serving_worlds import (
     POOL,
     Index,

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from recprism.data import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.dials.solve import lists_to_vectors, widen_margins
 from recprism.forms import UserVectors
+from recprism.forms.dials.solve import lists_to_vectors, widen_margins
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.rerank import Features, reranker
+from recprism.rivals import reranker
+from recprism.rule import Features
 from recprism.runs.run import Run
 
 K, POOL = 10, 100

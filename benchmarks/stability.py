@@ -19,8 +19,8 @@ from harness import Claim, parser, report
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
 from recprism.data import Incidence, Split, load_dataset
-from recprism.deploy.stability import Stability, churn, stability_of
 from recprism.forms.compiled import compile_dials
+from recprism.operate.stability import Stability, churn, stability_of
 from recprism.runs import Run
 from retrain import trained
 

@@ -35,8 +35,8 @@ from scipy.sparse import csr_matrix
 import harness
 from recprism.data import Split, load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.models._validation import ValidationNdcg
 from recprism.models.adapters import from_implicit
+from recprism.models.validation import ValidationNdcg
 
 ROOT = Path(__file__).resolve().parent.parent
 RECBOLE_PACKAGES = ("torch==2.13.0", "numpy<2", "setuptools<81", "pandas<3", "scipy<1.12", "recbole==1.2.1")

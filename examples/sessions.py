@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 from recprism import Scenario, load
 from recprism.budget.path import rule_at
+from recprism.common.threads import one_thread
 from recprism.data import Dataset, Incidence, Split, Subtopics
 from recprism.forms import collect_rule
 from recprism.models import Factors
-from recprism.ranking._threads import one_thread
 from recprism.serving import Ranked, ServedRule, load_rule
 
 LENGTH, DIM, HEADS = 30, 48, 2

@@ -20,9 +20,9 @@ from recprism import BPRMF, Scenario, load
 from recprism.budget.path import HISTORY_WEIGHT, rule_at
 from recprism.data import Dataset
 from recprism.data.split import Part
-from recprism.dials import lists_to_vectors
+from recprism.forms.dials import lists_to_vectors
 from recprism.models import Factors
-from recprism.rerank import Optimal, subtopic_probabilities
+from recprism.rule import Optimal, subtopic_probabilities
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]

@@ -17,51 +17,44 @@ from pathlib import Path
 import pytest
 
 import recprism
-from recprism._extras import EXTRAS, LIGHT, extra_of
+from recprism.common.extras import EXTRAS, LIGHT, extra_of
 
 SOURCE = Path(recprism.__file__).parent
 ROOT = Path(__file__).parents[1]
 
 ORDER = (
     "errors",
-    "_command_line",
-    "_compile",
-    "_display",
-    "_extras",
-    "_lazy",
-    "_log",
-    "_version",
+    "common",
     "data",
-    "text",
     "ranking",
     "metrics",
     "models",
-    "rerank",
-    "dials",
-    "cmb",
+    "rule",
+    "rivals",
     "budget",
     "explain",
     "forms",
+    "cmb",
     "runs",
-    "deploy",
+    "operate",
     "api",
     "serving",
     "service",
     "integrations",
     "parallel",
-    "paper",
+    "contest",
     "report",
     "studio",
     "cli",
     "testing",
 )
-CORE = ("ranking", "metrics", "models", "rerank", "dials", "cmb")
+CORE = ("ranking", "metrics", "models", "rule", "rivals", "forms.dials", "cmb.credit", "cmb.players", "cmb.cmb")
 MOST_FILES = 20
 MOST_NAMES, MOST_NAMES_AT_THE_TOP = 200, 25
 
 NOT_IN_THE_CORE = ("altair", "jinja2", "pandas", "polars", "pyarrow", "pydantic", "rich", "safetensors", "scipy")
 NOT_IN_THE_CORE += ("fastapi", "faiss", "mlflow", "ray", "sklearn", "textblob", "tomli_w", "triton", "typer")
-NEED_MORE = ("_gpu", "_triton_engine", "_triton_kernels", "_vector_tables")
+NEED_MORE = ("_gpu", "triton_engine", "triton_kernels", "_vector_tables")
 """Modules of the core that are loaded only where triton or polars is installed."""
 
 RUN_FILES = ("config.toml", "result.toml", "events.jsonl", "split.parquet", "items.parquet", "subtopics.parquet")
@@ -77,10 +70,10 @@ NAME_RUN_FILES = {
 }
 
 BACK = {
-    ("recprism.explain.factors._sentences", "recprism.explain.factors.explanation"): "the type that it words",
+    ("recprism.cmb.factors.sentences", "recprism.cmb.factors.explanation"): "the type that it words",
     ("recprism.explain.reasons._sentences", "recprism.explain.reasons.reason"): "the types that it words",
-    ("recprism.runs._run_parts.paths", "recprism.runs._run_parts.results"): "the type of the run that it is given",
-    ("recprism.runs.result", "recprism.runs._run_parts.results"): "the type of the run that holds it",
+    ("recprism.runs.parts.paths", "recprism.runs.parts.results"): "the type of the run that it is given",
+    ("recprism.runs.result", "recprism.runs.parts.results"): "the type of the run that holds it",
     ("recprism.runs.result", "recprism.runs.run"): "Result.load opens a run",
     ("recprism.runs.result", "recprism.runs.jobs.saved"): "Result.save makes a run",
     ("recprism.runs.result", "recprism.runs.jobs.questions"): "an export with a budget asks the labels of the run",
@@ -145,6 +138,10 @@ def executed_on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
         yield node
 
 
+def is_kernel(name: str) -> bool:
+    return not {"kernels", "_kernels"}.isdisjoint(name.split("."))
+
+
 def run_blocked(blocked: tuple[str, ...], code: str) -> None:
     """Run code in a process in which some packages cannot be imported."""
     block = f"""
@@ -196,17 +193,17 @@ class TestImports:
         subprocess.run([sys.executable, "-c", code], check=True)
 
     def test_of_kernels_need_numpy_and_numba_alone(self) -> None:
-        kernels = [name for name in FILES if "_kernels" in name.split(".")]
+        kernels = [name for name in FILES if is_kernel(name)]
         assert len(kernels) > 15
         run_blocked(("torch", *NOT_IN_THE_CORE), import_all(kernels))
         for name in kernels:
-            others = {it for it in imports_anywhere(FILES[name]) if "_kernels" not in it.split(".")}
-            assert others <= {"recprism._compile", "recprism.errors"}, name
+            others = {it for it in imports_anywhere(FILES[name]) if not is_kernel(it)}
+            assert others <= {"recprism.common.compile", "recprism.errors"}, name
 
     @pytest.mark.slow
     def test_of_the_core_need_torch_numpy_and_numba_alone(self) -> None:
         """Other packages are imported inside the functions that use them."""
-        core = [name for name in FILES if name.split(".")[1:2] and name.split(".")[1] in CORE]
+        core = [name for name in FILES if f"{name}.".startswith(tuple(f"recprism.{room}." for room in CORE))]
         code = import_all([name for name in core if name.split(".")[-1] not in NEED_MORE])
         run_blocked(NOT_IN_THE_CORE, code)
 
@@ -223,13 +220,13 @@ class TestImports:
         code = import_all([*service, "recprism.cli", "recprism.cli._crash"])
         run_blocked((), f"sys.modules.update(dict.fromkeys({others!r}))\n{code}")
 
-    def test_of_paper_are_in_cli_alone(self) -> None:
+    def test_of_the_contest_are_in_cli_alone(self) -> None:
         for file in FILES.values():
-            if not path_of(file).startswith(("paper/", "cli/")):
-                assert not {name for name in imports_anywhere(file) if name.startswith("recprism.paper")}, file
+            if not path_of(file).startswith(("contest/", "cli/")):
+                assert not {name for name in imports_anywhere(file) if name.startswith("recprism.contest")}, file
 
     def test_of_explain_name_no_policy(self) -> None:
-        for file in (SOURCE / "explain").rglob("*.py"):
+        for file in (*(SOURCE / "explain").rglob("*.py"), *(SOURCE / "cmb/factors").rglob("*.py")):
             assert "recprism.cmb.players.policies" not in imports_anywhere(file), file
 
 
@@ -243,8 +240,15 @@ class TestModules:
             if file.name != "__init__.py":
                 assert not all(_passes_on(node) for node in tree_of(file).body), f"{file}: import from where it is"
 
+    def test_an_underscore_is_private_to_its_room(self) -> None:
+        wrong = []
+        for name, file in FILES.items():
+            others = [it for it in imports_anywhere(file) if it.split(".")[1:2] != name.split(".")[1:2]]
+            wrong += [(name, it) for it in others if re.search(r"\._[^_]", it)]
+        assert wrong == []
+
     def test_a_module_that_defines_a_public_name_has_no_underscore(self) -> None:
-        homes = {home for room in ROOMS for home in exports(room).values()} - {"recprism._version"}
+        homes = {home for room in ROOMS for home in exports(room).values()} - {"recprism.common.version"}
         assert not [home for home in homes if "._" in home]
 
     @pytest.mark.parametrize("room", ROOMS)
@@ -281,7 +285,7 @@ class TestModules:
 
     def test_one_asks_for_the_version(self) -> None:
         asking = [file for file in FILES.values() if 'version("recprism")' in file.read_text(encoding="utf-8")]
-        assert asking == [SOURCE / "_version.py"]
+        assert asking == [SOURCE / "common/version.py"]
 
 
 def _passes_on(node: ast.stmt) -> bool:
@@ -300,7 +304,8 @@ print(json.dumps([*set(sys.modules) - before]))
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         loaded = json.loads(done.stdout)
-        assert {name for name in loaded if name.startswith("recprism")} == {"recprism", "recprism._lazy"}
+        own = {name for name in loaded if name.startswith("recprism")}
+        assert own == {"recprism", "recprism.common", "recprism.common.lazy"}
         assert {name.split(".")[0] for name in loaded} <= {"recprism", *sys.stdlib_module_names}
         assert len(loaded) < 60
 

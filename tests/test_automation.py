@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from recprism._extras import EXTRAS
+from recprism.common.extras import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

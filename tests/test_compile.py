@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 SOURCE = Path(recprism.__file__).parent
 KERNEL = """
 import numpy as np
-from recprism.rerank._kernels.exchange import _stand_in_order
+from recprism.rule.kernels.exchange import _stand_in_order
 indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one subtopic
 prices, discount = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.0]), np.ones(3)
 goals = (indptr, indices, 0, 0, 0, prices, discount, discount, 0, 0)
@@ -27,7 +27,7 @@ before, own, later = np.ones((3, 1)), np.zeros(3), np.zeros(3)
 _stand_in_order(np.arange(2), np.zeros(2), np.arange(2), goals, before, own, later)
 print(own.tolist())
 """
-WHERE = "from recprism._compile import cache_folder; print(cache_folder())"
+WHERE = "from recprism.common.compile import cache_folder; print(cache_folder())"
 RIGHT, EDITED = "[0.0, 1.0, 1.5]", "[0.0, -1.0, -1.5]"
 
 
@@ -113,7 +113,7 @@ def test_nowhere_to_keep_them(unwritable: Path) -> None:
 
 
 def test_a_folder_that_is_lost_while_the_process_runs(copy: Path) -> None:
-    lose = "import shutil, recprism.rerank._kernels.exchange; shutil.rmtree(cache_folder()); open(cache_folder(), 'w')"
+    lose = "import shutil, recprism.rule.kernels.exchange; shutil.rmtree(cache_folder()); open(cache_folder(), 'w')"
     assert run(copy, f"{WHERE}; {lose}\n{KERNEL}").endswith(RIGHT)
 
 
@@ -146,8 +146,8 @@ def test_one_of_two_processes_compiles(tmp_path: Path) -> None:
 def test_constants_share_one_version(copy: Path) -> None:
     code = """
 import numpy as np
-from recprism._compile import compiled
-from recprism.rerank._kernels.worth import count
+from recprism.common.compile import compiled
+from recprism.rule.kernels.worth import count
 @compiled
 def calls(indptr, indices, counts):
     count(0, indptr, indices, counts, 1)
@@ -161,7 +161,7 @@ print(len(count.signatures))
 
 def test_a_kernel_that_does_not_compile_keeps_nobody_waiting(copy: Path) -> None:
     code = """
-from recprism._compile import compiled
+from recprism.common.compile import compiled
 @compiled
 def wrong(x):
     return x.no_such_name
@@ -175,11 +175,11 @@ except Exception as problem:
 
 
 def test_decorators_need_numba_and_numpy_alone() -> None:
-    code = "import sys, recprism._compile; assert not {'torch', 'polars', 'pydantic'} & set(sys.modules)"
+    code = "import sys, recprism.common.compile; assert not {'torch', 'polars', 'pydantic'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-KERNEL_FILES = [file for file in SOURCE.rglob("*.py") if "recprism._compile" in file.read_text(encoding="utf-8")]
+KERNEL_FILES = [file for file in SOURCE.rglob("*.py") if "recprism.common.compile" in file.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("file", sorted(KERNEL_FILES), ids=lambda file: str(file.relative_to(SOURCE)))

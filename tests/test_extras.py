@@ -7,9 +7,9 @@ import sys
 import pytest
 
 import recprism
-from recprism import _extras
 from recprism.__main__ import main
-from recprism._extras import EXTRAS, extra_of, needing, require
+from recprism.common import extras as _extras
+from recprism.common.extras import EXTRAS, extra_of, needing, require
 from recprism.errors import MissingDependencyError
 
 
@@ -23,12 +23,12 @@ def incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
-        ("recprism._version", None),
+        ("recprism.common.version", None),
         ("recprism.serving.rule", None),
         ("recprism.service.client", None),
         ("recprism.service.app", "serve"),
         ("recprism.service.clients", "serve"),
-        ("recprism.deploy.export", "full"),
+        ("recprism.operate.export", "full"),
         ("recprism.servings", "full"),
         ("recprism.cli", "full"),
     ],

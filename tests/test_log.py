@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from recprism._log import phase
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.question import BudgetQuestion
+from recprism.common.log import phase
 from recprism.runs.config import BudgetConfig, DataConfig, ModelConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run, recommend, start, train

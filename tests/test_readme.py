@@ -16,7 +16,7 @@ NEEDED = {"from_implicit": ("implicit",), "from_cornac": ("cornac",), "from_lens
 SCRIPTS = sorted(
     path
     for path in (README.parent / "examples").glob("*.py")
-    if not path.stem.startswith("serve_with_")  # these are given an export by tests/deploy/test_serving_examples.py
+    if not path.stem.startswith("serve_with_")  # these are given an export by tests/operate/test_serving_examples.py
 )
 
 

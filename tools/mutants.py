@@ -40,7 +40,7 @@ LIST = ROOT / "tools" / "mutants.toml"
 LIMIT = 300  # CPU seconds of one run of pytest
 PATIENCE = 4  # a run may take this many times as long by the clock, on a busy machine
 PACKAGE = "src/recprism"
-KERNELS = b"recprism._compile"  # the text that makes a file a kernel source, see src/recprism/_compile.py
+KERNELS = b"recprism.common.compile"  # the text that makes a file a kernel source, see src/recprism/common/compile.py
 FAILED, IMPORT, CRASH, TIMEOUT, SURVIVED = "failed", "import", "crash", "timeout", "survived"
 
 NO_TESTS = 5  # how pytest ends if it has nothing to run

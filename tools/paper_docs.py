@@ -24,7 +24,7 @@ from charts import Line, line_chart
 from numpy.typing import NDArray
 from scipy import stats
 
-from recprism.paper.tables import SINGLE_OBJECTIVES, TABLES, Row, rows_of
+from recprism.cmb.tables import SINGLE_OBJECTIVES, TABLES, Row, rows_of
 
 DOCS = Path(__file__).parents[1] / "docs"
 METRICS = ("recall", "ndcg", "alpha_ndcg", "subtopic_coverage", "catalogue_coverage", "ilad")

@@ -20,8 +20,8 @@ from sphinx.pycode import ModuleAnalyzer
 from typer.main import get_command
 
 import recprism
-from recprism._lazy import homes_of
 from recprism.cli import app as command_line
+from recprism.common.lazy import homes_of
 
 API = re.compile(r"^<!-- api: ([\w.]+) -->$", re.MULTILINE)
 NOT_HERE = "This package is not part of the version that the site was built from."

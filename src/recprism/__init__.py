@@ -5,11 +5,11 @@ The data go one way, and the folders follow it::
     interactions + categories -> split -> vectors (trained or imported) -> lists -> metrics
             data/                data/          models/                   ranking/   metrics/
 
-    -> more diverse lists -> a certified budget -> reasons -> a result -> files for a real stack
-           rerank/               budget/          explain/   api/            deploy/
+    -> more diverse lists -> a certified budget -> reasons -> a result -> exports -> live lists
+            rule/                 budget/          explain/   runs/       forms/     serving/, operate/
 
-``dials`` puts lists into vectors, ``cmb`` is the paper's search, ``runs`` keeps a run in one directory, and ``cli`` is
-the command line.
+``cmb`` is the paper, ``contest`` compares all methods, ``runs`` keeps a run in one directory, and ``cli`` is the command
+line.
 
     >>> import recprism
     >>> data = recprism.load("ml-latest-small")
@@ -20,6 +20,6 @@ the command line.
 Names load on first use: ``import recprism`` itself needs nothing.
 """
 
-from recprism._lazy import attach
+from recprism.common.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,4 +1,3 @@
-from recprism._version import __version__ as __version__
 from recprism.api.estimator import Diversifier as Diversifier
 from recprism.api.loading import from_arrays as from_arrays
 from recprism.api.loading import from_frames as from_frames
@@ -7,6 +6,7 @@ from recprism.api.verbs import audit as audit
 from recprism.api.verbs import diversify as diversify
 from recprism.budget.scenario import Scenario as Scenario
 from recprism.cmb.cmb import CMB as CMB
+from recprism.common.version import __version__ as __version__
 from recprism.metrics.comparison import compare as compare
 from recprism.metrics.context import Context as Context
 from recprism.metrics.suite import evaluate as evaluate

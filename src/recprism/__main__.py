@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from recprism._extras import missing_from, require
+from recprism.common.extras import missing_from, require
 from recprism.errors import MissingDependencyError
 
 HELP = """Usage: recprism COMMAND ...
@@ -25,7 +25,7 @@ def main() -> None:
     command = next((word for word in words if not word.startswith("-")), None)
     extra = "serve" if command == "serve" else "full"
     if command is None and missing_from(extra):
-        from recprism._version import __version__
+        from recprism.common.version import __version__
 
         sys.stdout.write(f"recprism {__version__}\n" if "--version" in words else HELP)
         sys.exit(0 if words else 2)

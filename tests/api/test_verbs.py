@@ -18,7 +18,7 @@ from recprism.errors import InputError
 from recprism.explain import Reason
 from recprism.explain.explained import ExplainedLists
 from recprism.forms.vectors import Export, load_export
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 
 GOAL = "subtopic_coverage"
 BUDGETS = (0.02, 0.3)

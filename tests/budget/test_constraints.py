@@ -14,8 +14,8 @@ from recprism.data import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.models import Factors
-from recprism.rerank import Constraints
-from recprism.rerank.goal import Goal
+from recprism.rule import Constraints
+from recprism.rule.goal import Goal
 from recprism.runs.jobs.questions import question_of
 
 ITEMS, USERS = 30, 8

@@ -16,10 +16,10 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.data import Dataset, Incidence, Subtopics
-from recprism.dials.lifts import lifted
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
+from recprism.rule.lifts import lifted
 
 
 def costly(*values: object) -> object:

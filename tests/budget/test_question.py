@@ -13,7 +13,7 @@ from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF
-from recprism.rerank import Goal
+from recprism.rule import Goal
 
 
 @pytest.fixture(scope="module")

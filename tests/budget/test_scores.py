@@ -15,7 +15,7 @@ from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.result import Result
 
 

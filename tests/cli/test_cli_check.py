@@ -13,7 +13,7 @@ import pytest
 
 from recprism.budget.certifying import certify
 from recprism.budget.evidence import possible_losses
-from recprism.deploy.check import _least_gained
+from recprism.operate.check import _least_gained
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within, effect
 from recprism.runs.run import Run

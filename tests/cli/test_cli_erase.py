@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 
 from recprism.cmb import CMB
+from recprism.cmb.factors.checks import Question
+from recprism.cmb.factors.held_out import divided_users
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain.factors._held_out import divided_users
-from recprism.explain.factors.checks import Question
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.erasure import erase_run

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import recprism as rp
-from recprism.data._readers.clusters import read_clusters
-from recprism.deploy.refitted_run import _still_together
+from recprism.data.readers.clusters import read_clusters
 from recprism.errors import InputError
+from recprism.operate.refitted_run import _still_together
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.questions import LEDGER
 from recprism.runs.result import Result

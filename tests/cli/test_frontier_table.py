@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recprism.cli.paper.frontier import _cell, _print_fronts
-from recprism.paper.fronts import Front, FrontPoint, winner
+from recprism.contest.fronts import Front, FrontPoint, winner
 from recprism.runs.run import Run
 
 BUDGETS = (0.01, 0.05)

@@ -149,7 +149,7 @@ def write_log(folder: Path) -> None:
 
     import polars as pl
 
-    from recprism.deploy.served_log import SERVED_LOG_COLUMNS
+    from recprism.operate.served_log import SERVED_LOG_COLUMNS
 
     folder.mkdir()
     row = {
@@ -185,14 +185,14 @@ def mirror(shop: Path) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def stubs(shop: Path) -> Iterator[None]:
     """Services that do not serve, contests that are over, a user without data folders; the parser is built once."""
-    import recprism.paper.contest
-    import recprism.paper.record
-    import recprism.paper.reproduce
-    import recprism.paper.verdict
-    import recprism.service._connections
-    import recprism.service._server
+    import recprism.cmb.reproduce
+    import recprism.contest.contest
+    import recprism.contest.record
+    import recprism.contest.verdict
+    import recprism.service.connections
+    import recprism.service.server
     from recprism.cli import _listen
-    from recprism.cli.deploy import serve
+    from recprism.cli.operate import serve
     from recprism.cli.pages import studio
     from recprism.cli.paper import reproduce
 
@@ -206,12 +206,12 @@ def stubs(shop: Path) -> Iterator[None]:
         patch.delenv("RECPRISM_DATA", raising=False)
         for module in (serve, studio):
             patch.setattr(module, "listen", lambda host, _: _listen.listen(host, 0))
-        patch.setattr(recprism.service._server, "serve", Server)
-        patch.setattr(recprism.service._connections, "server", Server)
-        patch.setattr(recprism.paper.contest, "compare", lambda *_, **__: None)
-        patch.setattr(recprism.paper.verdict, "table", lambda *_, **__: [])
-        patch.setattr(recprism.paper.record, "contest_record", lambda output, *_, **__: str(output))
-        patch.setattr(recprism.paper.reproduce, "reproduce", lambda *_, **__: [])
+        patch.setattr(recprism.service.server, "serve", Server)
+        patch.setattr(recprism.service.connections, "server", Server)
+        patch.setattr(recprism.contest.contest, "compare", lambda *_, **__: None)
+        patch.setattr(recprism.contest.verdict, "table", lambda *_, **__: [])
+        patch.setattr(recprism.contest.record, "contest_record", lambda output, *_, **__: str(output))
+        patch.setattr(recprism.cmb.reproduce, "reproduce", lambda *_, **__: [])
         patch.setattr(reproduce, "_print_table", lambda _: None)
         yield
 

@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.forms.rule_file import RuleFile
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
 
 Recprism = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from recprism.rerank import Goal
+from recprism.rule import Goal
 from recprism.runs.run import Run
 
 Recprism = Callable[..., Any]

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from recprism.cmb import CMB
-from recprism.cmb._executor import LocalExecutor
 from recprism.cmb.credit.marginal import joint_deviation, spread_of
 from recprism.cmb.history import Progress
+from recprism.common.executor import LocalExecutor
 from recprism.data import Incidence, Split, Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from recprism.data import load_files
-from recprism.data._readers.categories import (
+from recprism.data.readers.categories import (
     Categories,
     CategoryColumns,
     guess_separator,

@@ -15,17 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.cmb import CMB, noise, permuted
-from recprism.cmb._settings import RULES
-from recprism.data._checks import OneOf, Real, Several, Whole, random_generator, require_seed
-from recprism.data._labels import split_labels
+from recprism.cmb.settings import RULES
+from recprism.common.checks import OneOf, Real, Several, Whole, random_generator, require_seed
 from recprism.data.interactions import Interactions
+from recprism.data.labels import split_labels
 from recprism.data.split import split_interactions
 from recprism.errors import InputError
 from recprism.metrics import Context, compare, evaluate
 from recprism.models import BPRMF, LightGCN
 from recprism.models.adapters.als import ImplicitALS
 from recprism.models.factors import Factors
-from recprism.rerank import RERANKERS, Reranker
+from recprism.rivals import RERANKERS
+from recprism.rule import Reranker
 from recprism.testing import make_planted, make_world
 
 CLASSES = {name: kind for name, kind in RERANKERS.items() if isinstance(kind, type) and issubclass(kind, Reranker)}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from recprism.data._readers.fetch import downloads, fetch, size_of
+from recprism.data.readers.fetch import downloads, fetch, size_of
 from recprism.errors import InputError, RecprismError
 
 CONTENT = bytes(range(256)) * 20_000

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.data import Interactions
-from recprism.data._labels import split_labels
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder
+from recprism.data.labels import split_labels
 from recprism.data.split import METHODS, Split, split_interactions
 from recprism.errors import InputError
 

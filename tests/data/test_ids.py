@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from recprism.common.ids import as_id_array, canonical_ids, find_ids, id_positions, id_series, known_positions
 from recprism.data import load_dataset, load_files, stream_parquet
-from recprism.data._ids import as_id_array, canonical_ids, find_ids, id_positions, id_series, known_positions
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs.jobs.imported import run_from_factors

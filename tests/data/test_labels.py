@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recprism.data._labels import known_rows, split_labels
 from recprism.data.interactions import Interactions
+from recprism.data.labels import known_rows, split_labels
 from recprism.errors import InputError
 
 USERS = np.array([f"u{n}" for n in range(8)], dtype=object)

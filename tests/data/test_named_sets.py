@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from recprism.data import Dataset, load_dataset
-from recprism.data._readers.amazon import frequent_categories
-from recprism.data._readers.lastfm import frequent_tags
 from recprism.data.datasets import NAMED, data_roots
+from recprism.data.readers.amazon import frequent_categories
+from recprism.data.readers.lastfm import frequent_tags
 from recprism.errors import InputError
 
 EVERYTHING = {"threshold": None, "min_user": 1, "min_item": 1}

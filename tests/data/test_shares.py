@@ -19,11 +19,11 @@ from recprism.budget.certifying import certify
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
+from recprism.common.shares import share
 from recprism.data import Dataset
-from recprism.data.shares import share
-from recprism.deploy.refit import refit
 from recprism.errors import InputError
-from recprism.rerank import Constraints
+from recprism.operate.refit import refit
+from recprism.rule import Constraints
 from recprism.runs.config import BudgetConfig, RunConfig, read_config
 
 

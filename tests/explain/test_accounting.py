@@ -18,7 +18,7 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.accounting import NO_CATEGORY, Account, account
 from recprism.models import Factors
-from recprism.rerank import Rule
+from recprism.rule import Rule
 
 USERS, ITEMS = 20, 40
 GOALS = ("sc", "alpha_ndcg", "ilad_subtopics", "ilad", "catalogue_coverage", "sc+ilad", "alpha_ndcg+catalogue_coverage")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recprism.cmb.factors.axes import Axes, canonical
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.naming import halves
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors.axes import Axes, canonical
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.naming import halves
 from recprism.models import Factors
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from recprism.cmb.factors.change import Change
 from recprism.errors import InputError
-from recprism.explain.factors.change import Change
 from recprism.models import Factors
 
 

@@ -21,7 +21,8 @@ from recprism.errors import InputError
 from recprism.explain import ChoiceModel, fit_choice_model
 from recprism.explain.choice._likelihood import RIDGE, Logit
 from recprism.explain.choice._places import ALPHA, FEATURES, ConceptRows, Places, Slots
-from recprism.rerank import DPP, MMR, Calibrated, Features, Optimal, XQuAD
+from recprism.rivals import DPP, MMR, Calibrated, XQuAD
+from recprism.rule import Features, Optimal
 from recprism.runs.run import Run
 
 K = 10

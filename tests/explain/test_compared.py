@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from recprism.explain._kernels.matching import cheapest_match
-from recprism.explain.reasons._codes import ORDER, TIED
-from recprism.explain.reasons._compared import compare
-from recprism.rerank import Optimal
-from recprism.rerank._kernels.parts import PARTS
-from recprism.rerank._kernels.prices import looks_at_order
-from recprism.rerank._pool import Pool
-from recprism.rerank.objective import Objective
+from recprism.explain.reasons.codes import ORDER, TIED
+from recprism.explain.reasons.compared import compare
+from recprism.rule import Optimal
+from recprism.rule.kernels.parts import PARTS
+from recprism.rule.kernels.prices import looks_at_order
+from recprism.rule.objective import Objective
+from recprism.rule.pool import Pool
 from recprism.testing._candidates import make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.controls import SCALES, best_mixture, run_controls
+from recprism.cmb.factors.evaluator import Evaluator
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.controls import SCALES, best_mixture, run_controls
-from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -48,7 +48,7 @@ def test_noise_rarely_passes_as_learned() -> None:
 
 
 def test_every_shuffle_keeps_what_it_says() -> None:
-    from recprism.explain.factors.controls import _SHUFFLES
+    from recprism.cmb.factors.controls import _SHUFFLES
 
     side, generator = np.random.default_rng(0).normal(size=(20, DIM)).astype(np.float32), np.random.default_rng(1)
     found = {within: shuffle(side, generator) for within, shuffle in _SHUFFLES.items()}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.score_directions import directions
 from recprism.errors import InputError
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.score_directions import directions
 from recprism.models import Factors
 
 SEEDS = st.integers(0, 2**32 - 1)

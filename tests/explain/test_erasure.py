@@ -9,21 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.erasure import BY, BY_CHANCE, WHICH, By, Erasure, Which, erase, erased, usual_features
+from recprism.cmb.factors.evaluator import Evaluator
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.erasure import (
-    BY,
-    BY_CHANCE,
-    WHICH,
-    By,
-    Erasure,
-    Which,
-    erase,
-    erased,
-    usual_features,
-)
-from recprism.explain.factors.evaluator import Evaluator
 from recprism.metrics import Context
 from recprism.models import Factors
 

@@ -10,21 +10,13 @@ import numpy as np
 import pytest
 
 from recprism.cmb import CMB
+from recprism.cmb.factors import Change, Evaluator, Explanation, Labels, explain, explain_lists, view_item, view_user
+from recprism.cmb.factors.axes import canonical
+from recprism.cmb.factors.controls import run_controls
 from recprism.errors import InputError
-from recprism.explain.factors import (
-    Change,
-    Evaluator,
-    Explanation,
-    Labels,
-    explain,
-    explain_lists,
-    view_item,
-    view_user,
-)
-from recprism.explain.factors.axes import canonical
-from recprism.explain.factors.controls import run_controls
 from recprism.models import Factors
-from recprism.rerank import Features, reranker
+from recprism.rivals import reranker
+from recprism.rule import Features
 from recprism.testing.planted import make_planted
 
 METRICS = ("ndcg@10", "subtopic_coverage@10", "catalogue_coverage@10")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from recprism.cmb import CMB
+from recprism.cmb.factors.highlights import HighlightedUser, example_users, item_heat, who_pays
 from recprism.data import Dataset
 from recprism.errors import InputError
-from recprism.explain.factors._highlights import HighlightedUser, example_users, item_heat, who_pays
 from recprism.models import BPRMF
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.factors import ExplainedFactors, explain_factors

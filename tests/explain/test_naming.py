@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from recprism.cmb.factors.naming import NO_NAME, Labels, Name, correlations, halves, name_coordinates
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors.naming import NO_NAME, Labels, Name, correlations, halves, name_coordinates
 
 N = 400
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recprism.explain.factors import Change, Evaluator
-from recprism.explain.factors.nulls import null_erasures
+from recprism.cmb.factors import Change, Evaluator
+from recprism.cmb.factors.nulls import null_erasures
 from recprism.models import Factors
 from recprism.testing.planted import Planted, make_planted
 

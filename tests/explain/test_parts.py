@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.parts import PartsOfOne, bias_and_rest, is_small
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.parts import PartsOfOne, bias_and_rest, is_small
 from recprism.metrics import Context
 from recprism.models import Factors
 

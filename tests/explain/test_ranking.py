@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recprism.cmb.factors._ranking import individual, order, rank_agreement, shared, through_lists
 from recprism.errors import InputError
-from recprism.explain.factors._ranking import individual, order, rank_agreement, shared, through_lists
 
 DELTA = np.array([[1.0, -4.0, 0.0], [-3.0, 0.0, 0.0], [0.0, 2.0, -1.0]], np.float32)
 

@@ -27,7 +27,7 @@ from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import CODES
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
-from recprism.rerank import Rule
+from recprism.rule import Rule
 from recprism.runs.run import Run
 
 USERS, ITEMS = 8, 30

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.swaps import find_swaps
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.swaps import find_swaps
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.controls import run_controls
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.verdict import Verdict
 from recprism.data.incidence import Incidence
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.controls import run_controls
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.verdict import Verdict
 from recprism.metrics import Context
 from recprism.models import Factors
 

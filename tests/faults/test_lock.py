@@ -18,12 +18,12 @@ from torch import Tensor
 from recprism.errors import BusyError, RecprismError
 from recprism.metrics import METRICS, Context, Lists, Metric, register
 from recprism.report import write_report
-from recprism.runs._lock import LOCK, held
+from recprism.runs.lock import LOCK, held
 from recprism.runs.run import Run
 
 HOLD = """
 import sys
-from recprism.runs._lock import held
+from recprism.runs.lock import held
 with held(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()
@@ -31,7 +31,7 @@ with held(sys.argv[1]):
 TAKE = """
 import sys
 from pathlib import Path
-from recprism.runs._lock import LOCK, held
+from recprism.runs.lock import LOCK, held
 with held(sys.argv[1]):
     print((Path(sys.argv[1]) / LOCK).read_text(), end="")
 """

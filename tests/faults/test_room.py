@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from recprism.cmb.players._memory import Players
-from recprism.data import _memory as room
-from recprism.data._memory import free_bytes, require_room
+from recprism.common import memory as room
+from recprism.common.memory import free_bytes, require_room
 from recprism.errors import TooLargeError
 from recprism.models import BPRMF, Factors
-from recprism.rerank._pool import Pool
+from recprism.rule.pool import Pool
 
 GIB = 2**30
 

@@ -18,7 +18,7 @@ from permissions import rights
 from safetensors.numpy import save_file
 
 from recprism.budget.question import BudgetQuestion
-from recprism.data._files import atomic_folder, atomic_path, readable, storable
+from recprism.common.files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
 from recprism.report.collect import happened
 from recprism.runs.jobs.questions import note_question
@@ -145,7 +145,7 @@ def test_forbidden_is_not_damaged(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody with fewer rights")
 def test_somebody_without_rights_is_told(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from recprism.data._files import write_text\n"
+        "import sys; from pathlib import Path; from recprism.common.files import write_text\n"
         "from recprism.errors import StorageError\n"
         "import os; os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try: write_text(Path(sys.argv[1]) / 'a', 'x')\n"

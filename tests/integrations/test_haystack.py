@@ -21,7 +21,7 @@ from recprism.errors import InputError, MissingDependencyError
 from recprism.forms import collect_rule
 from recprism.integrations import RecprismRanker
 from recprism.models import Factors
-from recprism.rerank import Rule
+from recprism.rule import Rule
 
 haystack = pytest.importorskip("haystack", reason="haystack-ai is not installed: the ranker is not tested")
 pytestmark = pytest.mark.needs("haystack")

@@ -15,7 +15,7 @@ import pytest
 import recprism
 from recprism import serving
 from recprism.__main__ import main
-from recprism._lazy import homes_of
+from recprism.common.lazy import homes_of
 from recprism.errors import MissingDependencyError
 from recprism.integrations import RecprismRanker
 

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from recprism.cmb.credit.worth import WORTHS
 from recprism.metrics import METRICS, Context, Lists
-from recprism.metrics._compiled import COMPILED
-from recprism.metrics._ideal import catalogue_alpha_dcg
-from recprism.metrics._operations import PLAIN, Kernels, discounts, worth_of_repeats
+from recprism.metrics.compiled import COMPILED
+from recprism.metrics.ideal import catalogue_alpha_dcg
 from recprism.metrics.lists import kernels_for
-from recprism.rerank import Features, Optimal
-from recprism.rerank import optimal as optimal_module
-from recprism.rerank._kernels import exchange, prices, worth
-from recprism.rerank._pool import Pool
+from recprism.metrics.operations import PLAIN, Kernels, discounts, worth_of_repeats
+from recprism.rule import Features, Optimal
+from recprism.rule import optimal as optimal_module
+from recprism.rule.kernels import exchange, prices, worth
+from recprism.rule.pool import Pool
 
 Floats = NDArray[np.float64]
 KERNELS = {"torch": PLAIN, "numba": COMPILED}

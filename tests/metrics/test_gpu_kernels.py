@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recprism.metrics import Context
-from recprism.metrics._operations import PLAIN
+from recprism.metrics.operations import PLAIN
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"

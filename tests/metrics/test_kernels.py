@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from recprism.metrics import METRICS, Context, Lists
-from recprism.metrics import _compiled as cpu_module
-from recprism.metrics import _operations as kernels_module
+from recprism.metrics import compiled as cpu_module
 from recprism.metrics import lists as lists_module
-from recprism.metrics._compiled import COMPILED
-from recprism.metrics._operations import PLAIN, Kernels
+from recprism.metrics import operations as kernels_module
+from recprism.metrics.compiled import COMPILED
 from recprism.metrics.lists import kernels_for
+from recprism.metrics.operations import PLAIN, Kernels
 
 SIZES = {"few users": (7, 30, 5), "one place": (50, 30, 1), "several threads": (1500, 80, 20), "no users": (0, 30, 5)}
 

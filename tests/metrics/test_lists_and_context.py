@@ -14,8 +14,8 @@ from recprism.data.split import split_interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import METRICS, Context, Lists, evaluate
-from recprism.metrics._operations import Kernels
 from recprism.metrics.context import subtopics_of_users
+from recprism.metrics.operations import Kernels
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from recprism.metrics import METRICS, Context, evaluate
 from recprism.metrics import lists as lists_module
-from recprism.metrics._compiled import COMPILED
-from recprism.metrics._operations import PLAIN, Kernels
+from recprism.metrics.compiled import COMPILED
+from recprism.metrics.operations import PLAIN, Kernels
 
 NAN = math.nan
 SECOND, FOURTH = 1 / math.log2(3), 1 / math.log2(5)

@@ -11,12 +11,8 @@ from scipy import stats
 
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, compare, evaluate
-from recprism.metrics import _statistics as statistics_module
-from recprism.metrics._statistics import (
-    bootstrap_means,
-    percentile_interval,
-    sign_flip_test,
-)
+from recprism.metrics import statistics as statistics_module
+from recprism.metrics.statistics import bootstrap_means, percentile_interval, sign_flip_test
 
 
 def test_bootstrap_intervals_cover_as_often_as_they_say() -> None:

@@ -10,10 +10,10 @@ from torch.nn.functional import logsigmoid
 from recprism.data.incidence import Incidence
 from recprism.models._adam import Adam
 from recprism.models._pairwise import bpr_slope
-from recprism.models._sampling import Batch, Triples
 from recprism.models._sparse import Graph, weighted_sums
 from recprism.models._start import spectral_vectors, starting_vectors
 from recprism.models.lightgcn import LightGCN
+from recprism.models.sampling import Batch, Triples
 
 CPU = torch.device("cpu")
 

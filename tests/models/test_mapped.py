@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.data import _id_files as module
+from recprism.data import id_files as module
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.ranking import topk_blocks

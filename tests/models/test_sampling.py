@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
-from recprism.models._sampling import NegativeSampler, Triples
+from recprism.models.sampling import NegativeSampler, Triples
 
 CPU = torch.device("cpu")
 

@@ -21,8 +21,8 @@ from scipy.stats import entropy
 
 from recprism.metrics import Evaluation, Metric, evaluate
 from recprism.metrics import lists as lists_module
-from recprism.metrics._compiled import COMPILED
-from recprism.metrics._operations import PLAIN
+from recprism.metrics.compiled import COMPILED
+from recprism.metrics.operations import PLAIN
 from recprism.metrics.registry import parse
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import pyversity
 
-from recprism.rerank import DPP, MMR, MSD, SSD, Features, SlidingDPP
+from recprism.rivals import DPP, MMR, MSD, SSD, SlidingDPP
+from recprism.rule import Features
 
 SHAPES = [(100, 50, 10), (100, 50, 40), (30, 8, 8), (20, 64, 20), (10, 2, 2), (12, 16, 1)]  # candidates, dimensions, k
 TRADE_OFFS = [0.0, 0.1, 0.3, 0.5, 0.8, 1.0]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import recprism
-from recprism.cmb._executor import LocalExecutor
+from recprism.common.executor import LocalExecutor
 from recprism.errors import InputError, MissingDependencyError
 from recprism.parallel import executor_named
 

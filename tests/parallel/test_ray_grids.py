@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-import recprism.paper.contest as grid
+import recprism.contest.contest as grid
 from recprism.budget.audit import BUDGETS, cost_of_diversity
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
-from recprism.cmb._executor import LocalExecutor
+from recprism.common.executor import LocalExecutor
+from recprism.contest.cases import World
+from recprism.contest.fronts import frontier
+from recprism.contest.methods import RIVALS
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
 from recprism.models.registry import make_model
-from recprism.paper.cases import World
-from recprism.paper.fronts import frontier
-from recprism.paper.methods import RIVALS
 from recprism.parallel import RayExecutor, executor_named
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.testing.synthetic import make_world
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")

@@ -6,7 +6,7 @@ import threading
 
 import torch
 
-from recprism.ranking._threads import share_work
+from recprism.common.threads import share_work
 
 
 def test_helpers_are_the_same_threads_for_any_amount_of_work() -> None:

@@ -97,7 +97,7 @@ def test_lists_are_those_of_a_sort(shape: tuple[int, int, int, int], share: floa
 @FUSED
 @pytest.mark.parametrize("group", [8, 16, 32])
 def test_the_size_of_groups_changes_no_list(group: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from recprism.ranking import _triton_engine as triton_engine
+    from recprism.ranking import triton_engine
 
     plan = triton_engine.plan_for(3000, 10)
     assert plan is not None

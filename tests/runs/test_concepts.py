@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from recprism.data import Concepts, Dataset, Preparation, Subtopics
-from recprism.dials import lists_to_dials, lists_to_vectors
 from recprism.errors import InputError
+from recprism.forms.dials import lists_to_dials, lists_to_vectors
 from recprism.forms.vectors import Export, load_export
 from recprism.models import BPRMF, Factors
 from recprism.runs.config import BudgetConfig, RunConfig

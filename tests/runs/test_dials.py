@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.deploy.refitted_run import refit_run
 from recprism.errors import InputError
 from recprism.forms.compiled import agreement_of
 from recprism.forms.form import DialsForm
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
+from recprism.operate.refitted_run import refit_run
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.jobs.dials import dials_of, steer_run

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from recprism.cmb import CMB
-from recprism.dials.solve import lists_to_vectors
-from recprism.explain.factors.checks import Question, run_checks, stability
-from recprism.explain.factors.verdict import Verdict
+from recprism.cmb.factors.checks import Question, run_checks, stability
+from recprism.cmb.factors.verdict import Verdict
+from recprism.forms.dials.solve import lists_to_vectors
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.rerank import Features, Optimal
+from recprism.rule import Features, Optimal
 from recprism.runs._control_cache import kept_checks
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data._readers.categories import CategoryColumns
+from recprism.data.readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
-from recprism.rerank import MMR, Optimal, subtopic_probabilities
+from recprism.rivals import MMR
+from recprism.rule import Optimal, subtopic_probabilities
 from recprism.runs.jobs import explain_lists_of_run
 from recprism.runs.jobs.explain_lists import explain_lists_with_scores
 from recprism.runs.jobs.list_files import SideFiles

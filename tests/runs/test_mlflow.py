@@ -13,9 +13,9 @@ import pytest
 
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models.training import Epoch
-from recprism.runs._mlflow_sink import MlflowSink
 from recprism.runs.config import ModelConfig, RunConfig
 from recprism.runs.jobs.train import start, train
+from recprism.runs.mlflow_sink import MlflowSink
 from recprism.runs.run import Run
 from recprism.runs.sinks import followed
 
@@ -94,9 +94,7 @@ def test_when_mlflow_fails_half_way_the_run_continues(
 
     with caplog.at_level(logging.WARNING, "recprism"), followed(run, MlflowSink(store)):
         factors = train(run, break_it)
-    (warning,) = {
-        record.getMessage() for record in caplog.records if record.name == "recprism.runs._run_parts.fail_safe"
-    }
+    (warning,) = {record.getMessage() for record in caplog.records if record.name == "recprism.runs.parts.fail_safe"}
     assert warning.startswith("MLflow failed (")
     assert warning.endswith("; the run continues without it")
     assert (factors.user == plain.user).all()

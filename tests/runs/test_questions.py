@@ -16,7 +16,7 @@ import recprism as rp
 from recprism.budget.question import BudgetQuestion
 from recprism.data.split import Part
 from recprism.forms import DialsForm
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within

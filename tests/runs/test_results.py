@@ -12,12 +12,12 @@ import polars as pl
 import pytest
 
 from recprism.cmb import CMB
-from recprism.deploy.refitted_run import refit_run
 from recprism.errors import BusyError, InputError
-from recprism.runs._lock import held
+from recprism.operate.refitted_run import refit_run
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import begin_search, diversify_within, interrupted_search, search
 from recprism.runs.listing import list_runs
+from recprism.runs.lock import held
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

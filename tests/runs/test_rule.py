@@ -15,7 +15,7 @@ from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, load_export
-from recprism.rerank import Optimal, Rule
+from recprism.rule import Optimal, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within, effect
 from recprism.runs.jobs.export import export_run

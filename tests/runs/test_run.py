@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.data._files import atomic_path
+from recprism.common.files import atomic_path
 from recprism.errors import InputError
 from recprism.runs.config import RunConfig
 from recprism.runs.run import Run

@@ -14,7 +14,7 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.models import BPRMF
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 

@@ -22,7 +22,7 @@ from recprism.service import Client
 
 STARTER = """
 import json, os, sys
-import recprism.cli, recprism.service.app, recprism.service._server
+import recprism.cli, recprism.service.app, recprism.service.server
 
 for line in sys.stdin:  # the libraries are loaded once for all services, each of which is a process
     asked = json.loads(line)

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 from serving_world import Served, Start, file_of, request_of, value, wait_until
 
-from recprism.deploy.served.monitored import monitor_served
-from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.errors import InputError
 from recprism.forms.rule_file import fingerprint_of
+from recprism.operate.served.monitored import monitor_served
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.service import Client
 from recprism.service._metrics import Metrics
 from recprism.service._request_log import RequestLog

@@ -22,10 +22,10 @@ from starlette.responses import JSONResponse
 from recprism.errors import InputError
 from recprism.service import ServiceError, Settings, create_app
 from recprism.service._guards import Guard, Places
-from recprism.service._limits import Allowed
 from recprism.service._metrics import Metrics
 from recprism.service._service import MOST_SLOW, Service, TooManyError
 from recprism.service.client import figures_in
+from recprism.service.limits import Allowed
 
 OWNER, CALLER = "owner", "caller"
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recprism._compile import cache_folder
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Scenario
+from recprism.common.compile import cache_folder
 from recprism.data import Incidence
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
@@ -27,8 +27,9 @@ from recprism.errors import InputError
 from recprism.explain.reasons.questions import why_list
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
-from recprism.rerank import Rule
-from recprism.serving import Constraints, ServedRule, load_rule
+from recprism.rule import Rule
+from recprism.rule.constraints import Constraints
+from recprism.serving import ServedRule, load_rule
 from recprism.serving.__main__ import main as command_line
 from recprism.serving._request import search_all
 
@@ -469,7 +470,7 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 COLD = """
 import json, sys
 from recprism.explain._kernels.comparisons import compare_lists
-from recprism.rerank._kernels.optimal import optimal, optimal_in_order
+from recprism.rule.kernels.optimal import optimal, optimal_in_order
 from recprism.serving import load_rule
 from recprism.serving._kernels.history import add_shares
 import numpy as np

@@ -26,8 +26,8 @@ SERVE = """
 import json, os, socket, sys
 from pathlib import Path
 from recprism.studio.app import create_app
-from recprism.service._connections import server
-from recprism.service._limits import Allowed
+from recprism.service.connections import server
+from recprism.service.limits import Allowed
 
 for line in sys.stdin:  # the libraries are loaded once for all servers, each of which is a process
     run, token, limits = json.loads(line)

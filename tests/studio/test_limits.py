@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
-from recprism.service._limits import Allowed, Bucket, address
+from recprism.service.limits import Allowed, Bucket, address
 from recprism.studio.app import create_app
 from recprism.studio.opened import BusyError
 from recprism.studio.studio import MOST_WAITING, Studio

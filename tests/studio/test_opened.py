@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from recprism.errors import InputError
-from recprism.rerank.goal import TERMS, Goal, GoalData, SubtopicCoverage
+from recprism.rule.goal import TERMS, Goal, GoalData, SubtopicCoverage
 from recprism.runs.run import Run
 from recprism.studio.opened import MOST_WANTED, BusyError, OpenedRun
 

@@ -22,8 +22,8 @@ from recprism.explain.reasons.questions import reason_codes, why_list
 from recprism.forms import UserVectors
 from recprism.models import Factors
 from recprism.report.collect import gather
-from recprism.rerank import Rule
-from recprism.rerank.goal import Goal
+from recprism.rule import Rule
+from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.dials import steer_run
 from recprism.runs.jobs.diversify import diversify_within

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.errors import InputError
-from recprism.service._safety import is_loopback
+from recprism.service.safety import is_loopback
 from recprism.studio.app import create_app
 
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from fastapi.testclient import TestClient
 
-from recprism.deploy import monitor_served
-from recprism.deploy.served_log import SERVED_LOG_COLUMNS
 from recprism.forms import RuleFile
+from recprism.operate import monitor_served
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.studio.app import create_app
 
 

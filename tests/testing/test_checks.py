@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from recprism.metrics import METRICS, Lists, Metric
-from recprism.rerank import MMR, Features, Reranker
-from recprism.rerank._pool import Pool
+from recprism.rivals import MMR
+from recprism.rule import Features, Reranker
+from recprism.rule.pool import Pool
 from recprism.testing import check_metric, check_reranker
 
 FACTS: dict[str, Any] = {"summary": "A test.", "empties": "None.", "bounds": (0.0, 1e9)}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from recprism.cmb import CMB, permuted
+from recprism.cmb.factors._ranking import shared
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.naming import Labels, name_coordinates
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors._ranking import shared
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.naming import Labels, name_coordinates
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.testing.planted import Planted, make_planted

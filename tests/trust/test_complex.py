@@ -18,7 +18,7 @@ from recprism.metrics import Context
 from recprism.models import Factors
 from recprism.models.adapters import from_files
 from recprism.ranking import topk
-from recprism.rerank import Features
+from recprism.rule import Features
 
 REAL = np.ones((3, 4), np.float32)
 COMPLEX = (REAL + 1j).astype(np.complex64)

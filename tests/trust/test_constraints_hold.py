@@ -18,7 +18,7 @@ from recprism.errors import ConstraintError, InputError
 from recprism.forms import DialsForm, UserVectors
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run

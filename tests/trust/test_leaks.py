@@ -17,17 +17,17 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
-from recprism.cmb._executor import LocalExecutor
+from recprism.common.executor import LocalExecutor
+from recprism.contest import contest as grid
+from recprism.contest.cases import Case, World
+from recprism.contest.fronts import frontier
+from recprism.contest.methods import RIVALS, ours
 from recprism.data import Dataset
 from recprism.data.split import Split
 from recprism.forms.compiled import agreement_of
 from recprism.forms.form import CompiledForm, DialsForm, UserVectors
 from recprism.models import BPRMF, Factors, LightGCN
-from recprism.paper import contest as grid
-from recprism.paper.cases import Case, World
-from recprism.paper.fronts import frontier
-from recprism.paper.methods import RIVALS, ours
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.result import Result
 from recprism.runs.stored_path import make_path
 

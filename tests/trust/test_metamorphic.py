@@ -19,9 +19,9 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
+from recprism.cmb.factors import Change, Evaluator, explain
 from recprism.data import Dataset
 from recprism.data.split import Split
-from recprism.explain.factors import Change, Evaluator, explain
 from recprism.forms import DialsForm
 from recprism.models import BPRMF, Factors
 

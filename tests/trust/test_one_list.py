@@ -23,11 +23,11 @@ import recprism
 from recprism import Diversifier, Result, serving
 from recprism.cli import main
 from recprism.data import Dataset, Interactions
-from recprism.deploy.batch import make_batch
 from recprism.models import BPRMF
+from recprism.operate.batch import make_batch
 from recprism.report.users import users_of_rule
-from recprism.rerank._limits import STEPS, largest_losses
-from recprism.runs._catalogue import Catalogue
+from recprism.rule.limits import STEPS, largest_losses
+from recprism.runs.catalogue import Catalogue
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
@@ -245,12 +245,12 @@ SLOW = dict.fromkeys(("a rule after a restart", "the studio", "the estimator"), 
 
 MAKES_LISTS = {
     "api/estimator.py": "the estimator",
-    "deploy/check.py": "figures of all lists",
-    "deploy/interleave.py": "mixes two lists, on purpose",
-    "deploy/monitor.py": "figures of all lists",
-    "deploy/refit.py": "churn of all lists",
-    "deploy/refitted_run.py": "churn of all lists",
-    "deploy/stability.py": "figures of all lists",
+    "operate/check.py": "figures of all lists",
+    "operate/interleave.py": "mixes two lists, on purpose",
+    "operate/monitor.py": "figures of all lists",
+    "operate/refit.py": "churn of all lists",
+    "operate/refitted_run.py": "churn of all lists",
+    "operate/stability.py": "figures of all lists",
     "integrations/haystack.py": "calls the serving library; tests/integrations compares them",
     "report/measured.py": "figures of all lists",
     "report/users.py": "the report",

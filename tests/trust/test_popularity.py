@@ -15,7 +15,7 @@ from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.metrics import Context, Score, evaluate
 from recprism.models import BPRMF, Factors, LightGCN
-from recprism.models._popularity import popularity
+from recprism.models.popularity import popularity
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

@@ -15,11 +15,11 @@ import hashlib, json, sys
 import numpy as np
 import torch
 from recprism.budget.question import BudgetQuestion
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.paper.fronts import frontier
+from recprism.contest.fronts import frontier
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.forms.form import compiled_form

@@ -15,10 +15,10 @@ from fastapi.testclient import TestClient
 
 from recprism import Result, serving
 from recprism.budget import Promise
-from recprism.deploy.batch import make_batch
 from recprism.errors import InputError
 from recprism.forms import DialsForm
 from recprism.forms.rule_file import RuleFile
+from recprism.operate.batch import make_batch
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run

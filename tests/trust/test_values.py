@@ -16,14 +16,15 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from scipy.sparse import csr_matrix
 
 import recprism as rp
+from recprism.common.checks import finite_array, float32_array, whole_array
 from recprism.data import Incidence, Subtopics
-from recprism.data._checks import finite_array, float32_array, whole_array
 from recprism.data.frames import interactions_from_csr
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.ranking import topk
-from recprism.rerank import MMR, Features
+from recprism.rivals import MMR
+from recprism.rule import Features
 
 NAN, INF = float("nan"), float("inf")
 THREE = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]

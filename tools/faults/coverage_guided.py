@@ -18,8 +18,8 @@ from typing import Any
 
 MODULES = (
     "recprism.data",
-    "recprism.text.feature_files",
-    "recprism.text.reviews",
+    "recprism.cmb.text.feature_files",
+    "recprism.cmb.text.reviews",
     "recprism.models.adapters.arrays",
     "recprism.runs.jobs.list_files",
     "recprism.runs.config",

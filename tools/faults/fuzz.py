@@ -56,6 +56,8 @@ class Fault:
 
 def readers(run: Path) -> Iterator[Reader]:
     """Every reader with valid files; run: a run directory with everything in it."""
+    from recprism.cmb.text.feature_files import read_attributes, read_mentions
+    from recprism.cmb.text.reviews import read_reviews
     from recprism.data import load_files
     from recprism.forms.rule_file import RuleFile
     from recprism.forms.vectors import load_export
@@ -64,8 +66,6 @@ def readers(run: Path) -> Iterator[Reader]:
     from recprism.runs.config import read_config
     from recprism.runs.jobs.list_files import SideFiles, audit_lists
     from recprism.runs.run import Run
-    from recprism.text.feature_files import read_attributes, read_mentions
-    from recprism.text.reviews import read_reviews
 
     table = b"user_id,item_id,rating,timestamp\n" + b"".join(
         f"{u},{i},{1 + (u * i) % 5},{100 + i}\n".encode() for u in range(12) for i in range(u % 5, 25, 3)

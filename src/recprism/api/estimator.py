@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from recprism.api.verbs import diversify
 from recprism.budget.certificate import Certificate
 from recprism.budget.scenario import Scenario
+from recprism.common.shares import Share
 from recprism.data.incidence import Incidence
-from recprism.data.shares import Share
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -21,8 +21,8 @@ from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 from recprism.models.registry import make_model
-from recprism.rerank.goal import Goal, Words
-from recprism.runs.jobs._inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
+from recprism.rule.goal import Goal, Words
+from recprism.runs.jobs.inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
 from recprism.runs.result import Result
 
 

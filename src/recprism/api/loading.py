@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._checks import require_real
-from recprism.data._readers.categories import CategoryColumns, read_categories
+from recprism.common.checks import require_real
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import NAMED, load_dataset, load_files
 from recprism.data.frames import as_polars, interactions_from_frame
+from recprism.data.readers.categories import CategoryColumns, read_categories
 from recprism.errors import InputError
-from recprism.runs.jobs._inputs import topic_table
+from recprism.runs.jobs.inputs import topic_table
 
 
 def load(source: str | Path, **options: Any) -> Dataset:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity, default_goals
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback
-from recprism.data.shares import Share
+from recprism.common.progress import ProgressCallback
+from recprism.common.shares import Share
 from recprism.data.split import Part
-from recprism.rerank.constraints.constraints import Constraints
-from recprism.rerank.goal import Goal, Words
+from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.goal import Goal, Words
 from recprism.runs.jobs.questions import ask, keep_audit
 from recprism.runs.result import Result
 
@@ -39,7 +39,7 @@ def audit(
 
     Args:
         case: The model and what judges it.
-        goal: What to raise, as in :meth:`recprism.rerank.Goal.parse`, or a sequence of such goals. By default three of
+        goal: What to raise, as in :meth:`recprism.rule.Goal.parse`, or a sequence of such goals. By default three of
             them, or two if the items have no categories.
         budgets: Shares of NDCG@10 that may be lost. All goals and budgets share the confidence; a mapping of budgets
             to weights says how the allowed error is split over them.
@@ -82,7 +82,7 @@ def diversify(
             catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
-        constraints: :class:`recprism.rerank.Constraints`, or a mapping of its arguments; items are ids, categories are
+        constraints: :class:`recprism.rule.Constraints`, or a mapping of its arguments; items are ids, categories are
             names. The lists of the result keep them instead of those of ``case``. What cannot be kept is in
             ``result.violations``.
         confidence: Of the certificate.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.metrics._statistics import holm
+from recprism.metrics.statistics import holm
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

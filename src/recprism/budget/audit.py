@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recprism._display import Displayed
-from recprism._log import phase
-from recprism.budget._popularity import with_popularity
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.certifying import certify_together, is_refused
 from recprism.budget.path import Path, PathPoint, point_of, require_labels, require_possible, walk
+from recprism.budget.popularity import with_popularity
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
-from recprism.cmb._executor import Executor, LocalExecutor
-from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import Share, share
+from recprism.common.display import Displayed
+from recprism.common.executor import Executor, LocalExecutor
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback, count_steps
+from recprism.common.shares import Share, share
 from recprism.errors import InputError
 from recprism.metrics import Evaluation, evaluate
 from recprism.metrics.registry import with_gini
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 
 if TYPE_CHECKING:
     import polars as pl

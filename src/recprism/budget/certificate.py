@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from recprism._display import Displayed
 from recprism.budget.promise import carried_over, judges
-from recprism.data.shares import percent
+from recprism.common.display import Displayed
+from recprism.common.shares import percent
 from recprism.metrics.evaluation import frame_of, plain_row
 
 if TYPE_CHECKING:

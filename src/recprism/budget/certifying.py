@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.certificate import SAME_LISTS, Certificate, Check, Point
 from recprism.budget.evidence import METHODS, ROUNDING, Array, PValue, upper_bound, users_needed
-from recprism.data._checks import random_generator
-from recprism.data._ids import as_id_array
-from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.common.checks import random_generator
+from recprism.common.ids import as_id_array
+from recprism.common.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
-from recprism.metrics._statistics import holm
-from recprism.rerank._limits import limit_of, needing
+from recprism.metrics.statistics import holm
+from recprism.rule.limits import limit_of, needing
 
 Values = Mapping[str, ArrayLike]
 FEWEST = 2  # clusters

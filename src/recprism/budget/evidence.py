@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget._kernels.betting import LARGEST_RISK, log_capitals
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
 from recprism.metrics.registry import parse
-from recprism.rerank._limits import largest_losses
+from recprism.rule.limits import largest_losses
 
 Array = NDArray[np.float64]
 PValue = Callable[[float], float]  # of "the true loss exceeds the budget", for any budget

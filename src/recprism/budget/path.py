@@ -15,21 +15,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import Question, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
-from recprism.cmb._executor import Executor, LocalExecutor
-from recprism.data.shares import Share
+from recprism.common.executor import Executor, LocalExecutor
+from recprism.common.log import phase
+from recprism.common.shares import Share
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.lifts import LiftSearch
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
-from recprism.rerank.goal import TERMS, Goal, Words
-from recprism.rerank.optimal import goal_units
-from recprism.rerank.rule import Rule
+from recprism.rule.goal import TERMS, Goal, Words
+from recprism.rule.lifts import LiftSearch
+from recprism.rule.optimal import goal_units
+from recprism.rule.rule import Rule
 
 HISTORY_WEIGHT = 0.2
 """Weight of filling the categories of the user's own history. It matters little on MovieLens, where scores are good,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from recprism.data.shares import percent
+from recprism.common.shares import percent
 from recprism.errors import InputError
 
 FORMAT = 1

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from recprism.budget.path import Compile, deciding_part, require_certifiable
 from recprism.budget.scenario import Scenario
-from recprism.data.shares import CONFIDENCE, Share, share, shares
+from recprism.common.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name
-from recprism.rerank.goal import Goal, Words
+from recprism.rule.goal import Goal, Words
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class BudgetQuestion:
         """Read a question as a user writes it.
 
         Args:
-            goal: As in :meth:`recprism.rerank.Goal.parse`.
+            goal: As in :meth:`recprism.rule.Goal.parse`.
             budgets: Name of a metric, an alias for instance, -> share; a name without a cut is cut at ``k``.
             k: Length of the lists.
             confidence: A share.
@@ -72,7 +72,7 @@ class BudgetQuestion:
         """Return a question for each goal and each budget of NDCG, the smallest budget of a goal first.
 
         Args:
-            goals: As in :meth:`recprism.rerank.Goal.parse`.
+            goals: As in :meth:`recprism.rule.Goal.parse`.
             budgets: Shares of NDCG@k that may be lost, or each of them with its weight.
             guards: Further metrics, and the share of each that may be lost at any budget.
             k: Length of the lists.

@@ -12,14 +12,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism._display import Displayed
-from recprism.data._checks import Whole, random_generator
-from recprism.data._ids import as_id_array
+from recprism.common.checks import Whole, random_generator
+from recprism.common.display import Displayed
+from recprism.common.ids import as_id_array
 from recprism.data.concepts import shuffled_within
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
-from recprism.dials.lifts import first_in_own_order, ranked_with_lifts
 from recprism.errors import InputError
 from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, evaluate
 from recprism.metrics.evaluation import joined
@@ -27,14 +26,15 @@ from recprism.metrics.registry import parse
 from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
-from recprism.rerank import Features, subtopic_probabilities
-from recprism.rerank._limits import beyond_limits
-from recprism.rerank.constraints.constrained import Constrained
-from recprism.rerank.constraints.constraints import Constraints
-from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.goal import Goal
-from recprism.rerank.optimal import Optimal
-from recprism.rerank.rule import Rule
+from recprism.rule import Features, subtopic_probabilities
+from recprism.rule.constraints.constrained import Constrained
+from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.constraints.violations import Violations
+from recprism.rule.goal import Goal
+from recprism.rule.lifts import first_in_own_order, ranked_with_lifts
+from recprism.rule.limits import beyond_limits
+from recprism.rule.optimal import Optimal
+from recprism.rule.rule import Rule
 
 CANDIDATES = 500
 DEPTH = 100
@@ -71,7 +71,7 @@ class Scenario(Displayed):
         part: The part that figures are reported on. Budgets are certified on the validation part, if the split has one.
         k: Length of the lists.
         store: Where the lists of paths are kept between processes; None keeps them in this object only.
-        constraints: :class:`recprism.rerank.Constraints`, or a mapping of its arguments; items are ids, categories are
+        constraints: :class:`recprism.rule.Constraints`, or a mapping of its arguments; items are ids, categories are
             names. All lists of the scenario keep them, those of the model as it is, too.
         history_window: How many of a user's latest interactions count as history; None counts all of them. Seen items
             are left out of lists in either case.

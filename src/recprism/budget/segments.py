@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism._display import Displayed
 from recprism.budget._payer_test import loses_more
+from recprism.common.display import Displayed
+from recprism.common.shares import percent, percent_interval
 from recprism.data.incidence import Incidence
-from recprism.data.shares import percent, percent_interval
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.evaluation import frame_of, plain_row

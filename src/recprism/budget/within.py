@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from recprism._log import phase
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
 from recprism.budget.path import (
@@ -20,10 +19,11 @@ from recprism.budget.path import (
 )
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback, count_steps
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
-from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.rule import Rule
+from recprism.rule.constraints.violations import Violations
+from recprism.rule.rule import Rule
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,9 @@ import typer
 from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
-from recprism.cli.deploy import (
+from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
+from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, runs, train
+from recprism.cli.operate import (
     batch,
     check,
     experiment,
@@ -30,12 +32,10 @@ from recprism.cli.deploy import (
     score_clicks,
     serve,
 )
-from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
-from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, runs, train
 from recprism.cli.pages import report, studio
 from recprism.cli.paper import changes, compare, erase, frontier, reproduce, search
 from recprism.cli.start import data, demo, doctor, features
-from recprism.data._files import refusal
+from recprism.common.files import refusal
 from recprism.errors import RecprismError
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
@@ -110,7 +110,7 @@ for _panel, _commands in PANELS.items():
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from recprism._version import __version__
+        from recprism.common.version import __version__
 
         typer.echo(f"recprism {__version__}")
         raise typer.Exit

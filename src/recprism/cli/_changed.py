@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from recprism._command_line import in_commas
 from recprism.budget.promise import fallen_back
 from recprism.cli._output import (
     complain,
@@ -21,7 +20,8 @@ from recprism.cli._output import (
     say,
     say_replaced,
 )
-from recprism.data.shares import percent
+from recprism.common.command_line import in_commas
+from recprism.common.shares import percent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +51,7 @@ def result_to_make(run_directory: Path, name: str | None, overwrite: bool) -> Ru
 
 def clusters_of_users(file: Path | None, run: Run) -> NDArray[np.int64] | None:
     """Read --clusters and say who is together; None without the option."""
-    from recprism.data._readers.clusters import read_clusters
+    from recprism.data.readers.clusters import read_clusters
 
     if file is None:
         return None

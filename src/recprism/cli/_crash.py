@@ -8,7 +8,7 @@ import sys
 import tempfile
 import traceback
 
-from recprism.runs._installation import versions
+from recprism.runs.installation import versions
 
 SECRETS = ("--token", "--mlflow")
 """Options whose values are left out of the log."""

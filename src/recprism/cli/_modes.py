@@ -96,7 +96,7 @@ def _of_data(source: str) -> Choice:
     """A choice by the parameter that names the data."""
 
     def named(values: Values) -> bool:
-        from recprism.runs.jobs._dataset import is_named
+        from recprism.runs.jobs.dataset import is_named
 
         return is_named(str(values[source]))
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.data._checks import LARGEST_SEED
-from recprism.data.shares import Share, share
+from recprism.common.checks import LARGEST_SEED
+from recprism.common.shares import Share, share
 from recprism.errors import InputError
 
 CATEGORIES = "Categories of the items"

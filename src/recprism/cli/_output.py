@@ -24,11 +24,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 from rich.text import Text
 
-from recprism.data.progress import ProgressCallback
+from recprism.common.progress import ProgressCallback
 from recprism.errors import BusyError, StorageError
 
 if TYPE_CHECKING:
-    from recprism.data._readers.categories import CategorySummary
+    from recprism.data.readers.categories import CategorySummary
 
 QUICK = 2.0  # seconds; what is done by then shows no bar
 SLOWEST_STEP = 3600.0  # seconds; the time left is an estimate from the steps of the last hour

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import ValidationError
 
-from recprism.data.shares import share
+from recprism.common.shares import share
 from recprism.errors import InputError
 from recprism.runs.config import ColumnName, DataConfig, RunConfig, in_one_sentence
 
 if TYPE_CHECKING:
-    from recprism.data._readers.categories import CategoryColumns
+    from recprism.data.readers.categories import CategoryColumns
     from recprism.runs.sinks import Sink
 
 NDCG = "ndcg@10"
@@ -104,7 +104,7 @@ def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
 
 def category_columns(columns: list[str] | None, separator: str | None, level: str | None) -> CategoryColumns | None:
     """Name the columns of an item table that hold categories; None if there are none."""
-    from recprism.data._readers.categories import CategoryColumns
+    from recprism.data.readers.categories import CategoryColumns
 
     names = _subtopic_names(columns)
     return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]
@@ -266,6 +266,6 @@ def mlflow_sink(uri: str | None) -> Sink | None:
     """Open the store before any work begins, so that a wrong address is refused at once."""
     if uri is None:
         return None
-    from recprism.runs._mlflow_sink import MlflowSink
+    from recprism.runs.mlflow_sink import MlflowSink
 
     return MlflowSink(uri)

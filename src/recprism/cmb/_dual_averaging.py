@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.cmb._executor import Executor, LocalExecutor, WorkerPool
 from recprism.cmb._marginal_players import DualAveragingSettings, Look, MarginalPlayers, MarginalWorker, Pay
 from recprism.cmb._sampling import Sampling
 from recprism.cmb._shards import Shard, sharded
@@ -27,6 +26,7 @@ from recprism.cmb.objective import Number, Objective
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.search_loop import SearchResult, outcome_of, sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
+from recprism.common.executor import Executor, LocalExecutor, WorkerPool
 from recprism.metrics import Context
 from recprism.metrics.metric import added
 

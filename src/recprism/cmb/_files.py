@@ -1,7 +1,7 @@
 """A learned CMB in a folder: delta.safetensors, cmb.json (settings and history) and the base factors.
 
 The base factors may be in another folder, which several perturbations of them share. The perturbation records the
-hashes of the other two files (see ``data._bound``).
+hashes of the other two files (see ``common.bound``).
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ import torch
 
 from recprism.cmb._learning import Learned
 from recprism.cmb.history import Progress
-from recprism.data._bound import CONTENTS, contents_of, hash_of, note, noted_in_tensors, require_bound, require_contents
-from recprism.data._files import atomic_path, write_text
+from recprism.common.bound import (
+    CONTENTS,
+    contents_of,
+    hash_of,
+    note,
+    noted_in_tensors,
+    require_bound,
+    require_contents,
+)
+from recprism.common.files import atomic_path, write_text
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation

@@ -13,9 +13,9 @@ from recprism.cmb.history import Follow, History, Progress
 from recprism.cmb.objective import Objective
 from recprism.cmb.search_loop import SearchResult, judge
 from recprism.cmb.space import FactorSpace
+from recprism.common.threads import one_thread
 from recprism.errors import InputError
 from recprism.metrics import Context
-from recprism.ranking._threads import one_thread
 
 # Metrics that are smooth in the item vectors for fixed lists -> the factor from soft_ilad to the metric.
 SMOOTH = {"ilad": 1.0, "ilad_paper": 0.5}

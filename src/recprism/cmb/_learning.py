@@ -13,24 +13,24 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
-from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb._gradient import GradientSettings, gradient_search
 from recprism.cmb._metric_parts import users_named
 from recprism.cmb._resuming import checkpoint_key, checkpointed
 from recprism.cmb._sampling import Sampling, sampling_for
-from recprism.cmb._settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.objective import Objective
 from recprism.cmb.players.policies import make_policy
 from recprism.cmb.search_loop import SearchResult, search
+from recprism.cmb.settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.space import FactorSpace, Scorer, ScorerSpace
+from recprism.common.executor import Executor, LocalExecutor
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.models import Factors
-from recprism.models._settings import choose_device
 from recprism.models.perturbation import Perturbation
+from recprism.models.settings import choose_device
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,9 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
-from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule, check_settings
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Rule, check_settings
+from recprism.common.threads import one_thread
 from recprism.metrics.metric import Sums
-from recprism.ranking._threads import one_thread
 
 
 @dataclass(frozen=True)

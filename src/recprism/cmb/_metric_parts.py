@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data._ids import show
+from recprism.common.ids import show
+from recprism.common.threads import one_thread
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
 from recprism.metrics.metric import Decomposable, Sums, added
-from recprism.ranking._threads import one_thread
 
 OwnMetric = Callable[[Lists, Context], Any]
 

@@ -13,13 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.cmb._sampling import Sampling
-from recprism.cmb._settings import CMBSettings, plain_settings
 from recprism.cmb.history import Follow, Progress
+from recprism.cmb.settings import CMBSettings, plain_settings
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.models._settings import training_data
+from recprism.models.settings import training_data
 
 FREE = ("patience", "users_per_step")
 """Settings that may change: patience only says when to stop, and the key has the sample size instead of "auto"."""

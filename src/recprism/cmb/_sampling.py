@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data._checks import Whole, random_generator
+from recprism.common.checks import Whole, random_generator
 from recprism.errors import InputError
 
 UsersPerStep = int | Literal["auto"] | None

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.cmb._executor import Executor, LocalExecutor
 from recprism.cmb._files import read_cmb, write_cmb
 from recprism.cmb._learning import Learned, learn, learn_from_scores
-from recprism.cmb._settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.history import Follow, Progress, Step
+from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.space import Scorer
-from recprism.data._checks import LARGEST, Real, Whole
+from recprism.common.checks import LARGEST, Real, Whole
+from recprism.common.executor import Executor, LocalExecutor
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -204,7 +204,7 @@ class CMB(CMBSettings):
 
         Args:
             folder: Where to write.
-            made_from: Hashes of other files that the base factors belong with (see ``data._bound``).
+            made_from: Hashes of other files that the base factors belong with (see ``common.bound``).
             base_folder: Where to write the base factors, if not into the same folder.
         """
         self._require_fitted()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
-from recprism.data._checks import require_seed
+from recprism.common.checks import require_seed
 from recprism.errors import InputError
 from recprism.models import Factors, Perturbation
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb._metric_parts import AtCut, OwnMetric, join, part_of, value_of
 from recprism.cmb._sampling import mean_and_error
-from recprism.data._checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
 from recprism.metrics.metric import Sums

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism.cmb._executor import Executor, LocalExecutor, WorkerPool
 from recprism.cmb._sampling import Sampling
 from recprism.cmb._shards import Shard, sharded
 from recprism.cmb.history import Follow, History, Outcome, Progress, Step
@@ -21,6 +20,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Play, SearchSettings
 from recprism.cmb.players.policies import Policy
 from recprism.cmb.space import Space
+from recprism.common.executor import Executor, LocalExecutor, WorkerPool
 from recprism.metrics import Context, Lists
 from recprism.metrics.metric import Sums
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._checks import finite_array, random_generator
+from recprism.common.checks import finite_array, random_generator
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recprism._display import Displayed
-from recprism.data._ids import id_series
-from recprism.data._readers.categories import CategorySummary, summarise
+from recprism.common.display import Displayed
+from recprism.common.ids import id_series
 from recprism.data.frames import (
     attributes_from_frame,
     interactions_from_frame,
@@ -23,6 +22,7 @@ from recprism.data.interactions import (
     keep_frequent,
     keep_positives,
 )
+from recprism.data.readers.categories import CategorySummary, summarise
 from recprism.data.split import Split, split_interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data._readers import amazon, lastfm, movielens
-from recprism.data._readers.categories import CategoryColumns, Level, long_categories, read_categories
-from recprism.data._readers.sources import Source
-from recprism.data._readers.tables import TableReader
 from recprism.data.dataset import Dataset, Preparation, Tables
+from recprism.data.readers import amazon, lastfm, movielens
+from recprism.data.readers.categories import CategoryColumns, Level, long_categories, read_categories
+from recprism.data.readers.sources import Source
+from recprism.data.readers.tables import TableReader
 from recprism.errors import InputError
 
 STARS = Preparation(threshold=4.0, min_user=5, min_item=5)

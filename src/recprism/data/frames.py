@@ -9,18 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._checks import LARGEST, float32_array
-from recprism.data._ids import (
-    as_id_array,
-    canonical_ids,
-    id_series,
-    known_positions,
-    number_ids,
-    show,
-    show_names,
-)
-from recprism.data._readers.tables import ROW
+from recprism.common.checks import LARGEST, float32_array
+from recprism.common.ids import as_id_array, canonical_ids, id_series, known_positions, number_ids, show, show_names
 from recprism.data.interactions import Interactions
+from recprism.data.readers.tables import ROW
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
@@ -170,7 +162,7 @@ def require_column(table: pl.DataFrame, name: str, where: str) -> None:
 
 
 def interpret_ids(table: pl.DataFrame, name: str, where: str) -> pl.Series:
-    """Return a column of ids in the form of :mod:`recprism.data._ids`; a missing id raises an error."""
+    """Return a column of ids in the form of :mod:`recprism.common.ids`; a missing id raises an error."""
     column = table[name]
     if column.dtype.is_nested() or column.dtype.is_temporal() or column.dtype in (pl.Boolean, pl.Object, pl.Binary):
         raise InputError(f"{where}: {name} holds {column.dtype}; ids are whole numbers or text")

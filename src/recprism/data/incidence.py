@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import finite_array, whole_array
+from recprism.common.checks import finite_array, whole_array
 from recprism.errors import InputError
 
 if TYPE_CHECKING:

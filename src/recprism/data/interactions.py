@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import show
+from recprism.common.ids import show
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 

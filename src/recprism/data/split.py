@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
+from recprism.common.display import Displayed
+from recprism.common.shares import Share, share
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder, Interactions
-from recprism.data.shares import Share, share
 from recprism.errors import InputError
 
 Part = Literal["train", "validation", "test"]

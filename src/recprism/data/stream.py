@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._files import readable
-from recprism.data._ids import as_id_array, canonical_ids, id_series, number_ids, show_names
+from recprism.common.files import readable
+from recprism.common.ids import as_id_array, canonical_ids, id_series, number_ids, show_names
 from recprism.data.frames import Columns
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import finite_array, float32_array, whole_array
+from recprism.common.checks import finite_array, float32_array, whole_array
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 

@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
-from recprism._log import phase
 from recprism.budget.path import lists_at, rule_at
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import (
@@ -25,14 +23,16 @@ from recprism.budget.segments import (
     item_segments,
     user_segments,
 )
+from recprism.common.display import Displayed
+from recprism.common.log import phase
 from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
-from recprism.rerank import Optimal, Rule
-from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
-from recprism.rerank._pool import Pool
-from recprism.rerank.objective import Objective, Parts
-from recprism.rerank.optimal import goal_units
+from recprism.rule import Optimal, Rule
+from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
+from recprism.rule.objective import Objective, Parts
+from recprism.rule.optimal import goal_units
+from recprism.rule.pool import Pool
 
 NO_CATEGORY = "(no category)"
 """The row of what has no category: items without one, and distances between vectors."""

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback
-from recprism.dials.lift_reasons import LiftReason, explain_lifts
-from recprism.dials.lifts import Lifts
+from recprism.common.display import Displayed
+from recprism.common.progress import ProgressCallback
 from recprism.explain.accounting import Account, account
 from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
 from recprism.explain.choice.model import LEVEL, ChoiceModel
-from recprism.rerank.features import subtopic_probabilities
-from recprism.rerank.rule import Rule
+from recprism.explain.lift_reasons import LiftReason, explain_lifts
+from recprism.rule.features import subtopic_probabilities
+from recprism.rule.lifts import Lifts
+from recprism.rule.rule import Rule
 
 CANDIDATES = 200
 

@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism._extras import needing
-from recprism.data._files import atomic_path, readable, write_text
-from recprism.data._ids import as_id_array
+from recprism.common.extras import needing
+from recprism.common.files import atomic_path, readable, write_text
+from recprism.common.ids import as_id_array
 from recprism.errors import InputError
 
 

@@ -12,12 +12,12 @@ from recprism.budget.path import Compile, deciding_part
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.sticky import StickyScenario
 from recprism.data.concepts import Concepts
-from recprism.dials import Dials, lists_to_dials
-from recprism.dials.lifts import lifted
 from recprism.errors import InputError
+from recprism.forms.dials import Dials, lists_to_dials
 from recprism.models import Factors
-from recprism.rerank._kernels.prices import looks_at_order
-from recprism.rerank.rule import Rule
+from recprism.rule.kernels.prices import looks_at_order
+from recprism.rule.lifts import lifted
+from recprism.rule.rule import Rule
 
 
 @dataclass(frozen=True)

@@ -16,20 +16,20 @@ import numpy as np
 from recprism.budget.promise import Promise
 from recprism.budget.scenario import Scenario
 from recprism.budget.sticky import StickyScenario
-from recprism.data._bound import contents_of
+from recprism.common.bound import contents_of
+from recprism.common.progress import ProgressCallback
+from recprism.common.shares import Share, share
 from recprism.data.concepts import Concepts
-from recprism.data.progress import ProgressCallback
-from recprism.data.shares import Share, share
-from recprism.dials import Dials, lists_to_vectors
-from recprism.dials.lifts import lifted
-from recprism.dials.steering import steered
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials, measured_loss, rule_at_share, with_lifts
+from recprism.forms.dials import Dials, lists_to_vectors
+from recprism.forms.dials.steering import steered
 from recprism.forms.rule_export import collect_rule
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, export_vectors
 from recprism.models import Factors
-from recprism.rerank.rule import Rule
+from recprism.rule.lifts import lifted
+from recprism.rule.rule import Rule
 
 
 class Written(Protocol):

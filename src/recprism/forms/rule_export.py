@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._version import __version__
 from recprism.budget.scenario import Scenario
+from recprism.common.version import __version__
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
-from recprism.rerank._kernels.prices import TIED_TOGETHER
-from recprism.rerank.constraints.constraints import NOT_ONE_LIST
-from recprism.rerank.optimal import directions_of, goal_units, subtopic_rows
-from recprism.rerank.rule import Rule
+from recprism.rule.constraints.constraints import NOT_ONE_LIST
+from recprism.rule.kernels.prices import TIED_TOGETHER
+from recprism.rule.optimal import directions_of, goal_units, subtopic_rows
+from recprism.rule.rule import Rule
 
 
 def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histories: bool = False) -> RuleFile:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.promise import Promise, fallen_back
-from recprism.data._bound import contents_of, hash_of
-from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
+from recprism.common.bound import contents_of, hash_of
+from recprism.common.files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
 
 SCHEMA, VERSION = "recprism.rule", 2

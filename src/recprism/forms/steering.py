@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import as_id_array, id_positions
-from recprism.dials.steering import steered
+from recprism.common.display import Displayed
+from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials, with_lifts
-from recprism.rerank.rule import Rule
+from recprism.forms.dials.steering import steered
+from recprism.rule.rule import Rule
 
 MEASURED = ("subtopic_coverage", "ilad_subtopics")
 

@@ -18,18 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
-from recprism.data._files import atomic_folder, readable, require_new_folder, write_text
-from recprism.data._ids import as_id_array, id_positions
-from recprism.data.progress import ProgressCallback, count_steps
-from recprism.data.shares import Share, percent, share
-from recprism.dials.solve import widen_margins
+from recprism.common.files import atomic_folder, readable, require_new_folder, write_text
+from recprism.common.ids import as_id_array, id_positions
+from recprism.common.progress import ProgressCallback, count_steps
+from recprism.common.shares import Share, percent, share
 from recprism.errors import InputError
 from recprism.forms._export_formats import Side, decoded_vectors, format_named
 from recprism.forms.compiled import Agreement, agreement_of
+from recprism.forms.dials.solve import widen_margins
 from recprism.forms.live import LiveFigures, live_figures
 from recprism.models import Factors
 from recprism.models.factors import COSINE, INNER_PRODUCT
-from recprism.rerank.rule import Rule
+from recprism.rule.rule import Rule
 
 SCHEMA, VERSION = "recprism.export", 2
 LISTED = 10
@@ -167,7 +167,7 @@ def export_vectors(
             ``made_from`` and ``certificate``.
         metric: The metric of the index; by default the model's own.
         margin: Change the user vectors so that they hold the same lists by this margin, for an index that rounds (see
-            :func:`recprism.dials.solve.widen_margins`).
+            :func:`recprism.forms.dials.solve.widen_margins`).
         for_index: A FAISS index: change the user vectors so that they hold the same lists with its decoded vectors.
         rule: What the vectors were compiled from; the lists are compared with its own.
         objective: The metric of the goal; None for the vectors of the trained model.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recprism._extras import needing
-from recprism.data._ids import canonical_text
+from recprism.common.extras import needing
+from recprism.common.ids import canonical_text
 from recprism.errors import InputError
 from recprism.serving.ranked import Ranked
 from recprism.serving.rule import ServedRule, load_rule

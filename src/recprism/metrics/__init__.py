@@ -6,6 +6,6 @@ line that registers it. ``METRICS`` has all registered metrics.
 Stability: stable.
 """
 
-from recprism._lazy import attach
+from recprism.common.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -8,10 +8,10 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from recprism.metrics._operations import CoverageStats, Hits, Kernels, discounts
-from recprism.metrics._tables import Rows, Topics
-from recprism.ranking._triton_engine import power_of_two, whole_parts
-from recprism.ranking._triton_kernels import kernel
+from recprism.metrics.operations import CoverageStats, Hits, Kernels, discounts
+from recprism.metrics.tables import Rows, Topics
+from recprism.ranking.triton_engine import power_of_two, whole_parts
+from recprism.ranking.triton_kernels import kernel
 
 CELLS = 1024  # in one program
 WIDEST = 1024  # places of a list, or subtopics

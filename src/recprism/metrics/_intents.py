@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recprism.metrics._ideal import relevant_alpha_dcg
-from recprism.metrics._operations import discounts
 from recprism.metrics.context import Context
+from recprism.metrics.ideal import relevant_alpha_dcg
 from recprism.metrics.lists import Lists
 from recprism.metrics.metric import Metric, MetricFunction, register
+from recprism.metrics.operations import discounts
 
 ALPHA = 0.5  # of both metrics; for ERR-IA it is the chance that one relevant item satisfies the user
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from recprism.metrics._operations import discounts
 from recprism.metrics.metric import Metric, MetricFunction, register
+from recprism.metrics.operations import discounts
 
 
 def recall(found: Tensor, n_relevant: Tensor) -> Tensor:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recprism._display import Displayed
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
+from recprism.common.display import Displayed
 from recprism.errors import InputError
-from recprism.metrics._statistics import Array, bootstrap_means, percentile_interval, sign_flip_test
 from recprism.metrics.evaluation import Evaluation, Score, frame_of, plain_row
+from recprism.metrics.statistics import Array, bootstrap_means, percentile_interval, sign_flip_test
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,12 +12,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data._checks import LARGEST, float32_array, require_real
+from recprism.common.checks import LARGEST, float32_array, require_real
 from recprism.data.incidence import Incidence
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics._tables import Rows, Topics, Vectors, as_tensor
+from recprism.metrics.tables import Rows, Topics, Vectors, as_tensor
 
 T = TypeVar("T")
 

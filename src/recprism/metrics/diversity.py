@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._ideal import catalogue_alpha_dcg
-from recprism.metrics._tables import Vectors
 from recprism.metrics.context import Context
+from recprism.metrics.ideal import catalogue_alpha_dcg
 from recprism.metrics.lists import Lists
 from recprism.metrics.metric import Metric, register
+from recprism.metrics.tables import Vectors
 
 PAPER_DEPTH = 20
 

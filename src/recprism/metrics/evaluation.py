@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
+from recprism.common.display import Displayed
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
 

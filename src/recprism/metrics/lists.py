@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from recprism.errors import InputError
-from recprism.metrics._operations import PLAIN, CoverageStats, Hits, Kernels, are_entries
-from recprism.metrics._tables import Rows, Vectors, as_tensor
 from recprism.metrics.context import Context
+from recprism.metrics.operations import PLAIN, CoverageStats, Hits, Kernels, are_entries
+from recprism.metrics.tables import Rows, Vectors, as_tensor
 
 T = TypeVar("T")
 
@@ -230,7 +230,7 @@ def _fault(items: list[int], user: int, n_items: int) -> InputError:
 def kernels_for(device: torch.device) -> Kernels:
     """Return the fastest operations for a device."""
     if device.type == "cpu":
-        from recprism.metrics._compiled import COMPILED
+        from recprism.metrics.compiled import COMPILED
 
         return COMPILED
     return _fused_or_plain() if device.type == "cuda" else PLAIN

@@ -11,15 +11,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data._checks import random_generator
-from recprism.data._ids import show
+from recprism.common.checks import random_generator
+from recprism.common.ids import show
 from recprism.errors import InputError
-from recprism.metrics._statistics import bootstrap_means, percentile_interval
 from recprism.metrics.context import HOW_TO_GIVE, Context
 from recprism.metrics.evaluation import Evaluation, Score
 from recprism.metrics.lists import Lists
 from recprism.metrics.metric import Metric
 from recprism.metrics.registry import parse
+from recprism.metrics.statistics import bootstrap_means, percentile_interval
 
 DEFAULT_METRICS = tuple(
     f"{name}@10"

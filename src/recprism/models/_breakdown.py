@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from recprism.data._ids import show
+from recprism.common.ids import show
 from recprism.data.split import Split
 from recprism.errors import RecprismError
 

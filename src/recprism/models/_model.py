@@ -11,26 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism._version import __version__
-from recprism.data._checks import COUNT, POSITIVE, OneOf, Rule
-from recprism.data._memory import require_room
+from recprism.common.checks import COUNT, POSITIVE, OneOf, Rule
+from recprism.common.memory import require_room
+from recprism.common.version import __version__
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models._breakdown import vector_of
 from recprism.models._pairwise import bpr_slope
-from recprism.models._sampling import Triples
-from recprism.models._settings import (
-    TRAINING_RULES,
-    NamedSettings,
-    choose_device,
-    seed_number,
-    training_data,
-)
 from recprism.models._sparse import Graph
 from recprism.models._start import STARTS, Start, root_mean_square, starting_vectors
-from recprism.models._validation import DEPTH, ValidationNdcg
 from recprism.models.factors import Factors
+from recprism.models.sampling import Triples
+from recprism.models.settings import TRAINING_RULES, NamedSettings, choose_device, seed_number, training_data
 from recprism.models.training import Checkpoint, CheckpointSink, Progress, Task, Training
+from recprism.models.validation import DEPTH, ValidationNdcg
 
 FEWEST_STEPS = 8
 Smoothing = Callable[[Tensor], Tensor]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from recprism.models._sampling import Batch
 from recprism.models._sparse import run_starts, weighted_sums
+from recprism.models.sampling import Batch
 
 
 class Slope(NamedTuple):

@@ -7,8 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from recprism.common.threads import one_thread
 from recprism.models._sparse import Graph
-from recprism.ranking._threads import one_thread
 
 Start = Literal["spectral", "normal", "xavier"]
 STARTS: tuple[Start, ...] = ("spectral", "normal", "xavier")

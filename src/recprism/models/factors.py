@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism._display import Displayed
-from recprism.data._checks import float32_array
-from recprism.data._files import readable
-from recprism.data._id_files import read_with_ids, write_with_ids
-from recprism.data._ids import as_id_array, id_positions, ids_at, show
+from recprism.common.checks import float32_array
+from recprism.common.display import Displayed
+from recprism.common.files import readable
+from recprism.common.ids import as_id_array, id_positions, ids_at, show
+from recprism.data.id_files import read_with_ids, write_with_ids
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError
 from recprism.ranking import topk

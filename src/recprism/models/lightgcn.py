@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from recprism.data._checks import Rule, Whole
+from recprism.common.checks import Rule, Whole
 from recprism.models._model import PairwiseModel, Smoothing
 from recprism.models._sparse import Graph
 

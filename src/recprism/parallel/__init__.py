@@ -5,6 +5,6 @@ The other rooms take an executor as an argument and never import this one. Only 
 Stability: provisional.
 """
 
-from recprism._lazy import attach
+from recprism.common.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from recprism._extras import needing
+from recprism.common.extras import needing
 from recprism.errors import InputError, RecprismError
 
 RETRIES = 3

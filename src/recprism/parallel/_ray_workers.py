@@ -68,7 +68,7 @@ class RayWorker:
 
 
 class RayWorkerPool(Generic[Worker, State]):
-    """One :class:`RayWorker` per shard; see :class:`recprism.cmb._executor.WorkerPool`.
+    """One :class:`RayWorker` per shard; see :class:`recprism.common.executor.WorkerPool`.
 
     Functions travel by reference: a worker imports the module that defines them.
     """

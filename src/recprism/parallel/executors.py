@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recprism.cmb._executor import Executor, LocalExecutor
+from recprism.common.executor import Executor, LocalExecutor
 from recprism.errors import InputError
 
 NAMES = ("local", "ray")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Self, TypeVar
 
-from recprism.cmb._executor import WorkerPool
+from recprism.common.executor import WorkerPool
 from recprism.parallel._ray_processes import RayProcesses
 from recprism.parallel._ray_session import connect, cpu_count, load_ray, packed
 from recprism.parallel._ray_workers import RayWorkerPool

@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.common.threads import share_work
 from recprism.data.incidence import Incidence
 from recprism.ranking._kernels.bars import NO_GUESS, Guess, learn_guess
 from recprism.ranking._kernels.registers import GROUP, panels_of
 from recprism.ranking._kernels.topk import NO_KEY, best_keys, decode
-from recprism.ranking._threads import share_work
 
 USERS_PER_BLOCK = 64
 BLOCKS_PER_TASK = 4

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from recprism.data._memory import require_room
+from recprism.common.memory import require_room
 from recprism.data.incidence import Incidence
-from recprism.ranking._seen import seen_pairs
+from recprism.ranking.seen import seen_pairs
 
 # Scores held at a time: 16 MiB on the CPU; a GPU needs many users at a time.
 SCORES_AT_A_TIME = {"cpu": 2**22}

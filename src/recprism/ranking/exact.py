@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data._checks import real_array, require_real
-from recprism.data._memory import require_room
+from recprism.common.checks import real_array, require_real
+from recprism.common.memory import require_room
 from recprism.data.incidence import Incidence
 from recprism.errors import InputError, MissingDependencyError
 
@@ -52,7 +52,7 @@ def _triton_engine(device: torch.device) -> Engine:
             f"engine 'triton' got vectors on {device}; move them with .cuda(), or leave the choice to engine='auto'"
         )
     try:
-        from recprism.ranking import _triton_engine as triton_engine
+        from recprism.ranking import triton_engine
     except ImportError as missing:
         raise MissingDependencyError(
             f"engine 'triton' needs the package triton ({missing}); install it, or use engine='torch'"

@@ -10,16 +10,16 @@ from typing import Any
 
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback
+from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.models import Factors
 from recprism.report import words
 from recprism.report.content import Content
 from recprism.report.headline import headline
 from recprism.report.measured import Measured, explain_result, measure
-from recprism.runs._event_log import STEPS
-from recprism.runs._installation import examine
 from recprism.runs.config import flat
+from recprism.runs.event_log import STEPS
+from recprism.runs.installation import examine
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.progress import ProgressCallback
+from recprism.cmb.factors import sentences
+from recprism.cmb.factors.erasure import BY, Erasure, Which, erase
+from recprism.cmb.factors.explanation import Explanation, Row
+from recprism.cmb.factors.highlights import Heat, example_users, item_heat
+from recprism.cmb.factors.views import Swap, view_user
+from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
-from recprism.explain.factors import _sentences as sentences
-from recprism.explain.factors._highlights import Heat, example_users, item_heat
-from recprism.explain.factors.erasure import BY, Erasure, Which, erase
-from recprism.explain.factors.explanation import Explanation, Row
-from recprism.explain.factors.views import Swap, view_user
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
-from recprism.runs._catalogue import Catalogue, State, places
+from recprism.runs.catalogue import Catalogue, State, places
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 

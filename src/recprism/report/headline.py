@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from recprism._command_line import free_name
-from recprism.data.shares import percent
+from recprism.common.command_line import free_name
+from recprism.common.shares import percent
 from recprism.explain.explained import ExplanationInShort
 from recprism.report.content import Change, Explained, FrontPoint, Headline, Statement
 

@@ -6,27 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from recprism.budget._popularity import with_popularity
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, walk
+from recprism.budget.popularity import with_popularity
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
-from recprism.data.progress import ProgressCallback, count_steps
+from recprism.cmb.factors.checks import require_enough
+from recprism.cmb.factors.highlights import who_pays
+from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
-from recprism.deploy._budget import budget_of
 from recprism.explain.explained import ExplanationInShort
-from recprism.explain.factors._highlights import who_pays
-from recprism.explain.factors.checks import require_enough
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation
 from recprism.metrics.registry import parse, with_gini
+from recprism.operate.budget_share import budget_of
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
 from recprism.report.explained import explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
-from recprism.rerank.goal import TERMS, Goal
+from recprism.rule.goal import TERMS, Goal
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.jobs.questions import joint_certificate, keep_audit

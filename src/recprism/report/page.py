@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recprism.data._files import write_text
-from recprism.data.progress import ProgressCallback
+from recprism.common.files import write_text
+from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.report.collect import gather
 from recprism.report.content import Content

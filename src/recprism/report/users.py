@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback
+from recprism.cmb.factors.highlights import example_users
+from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
-from recprism.explain.factors._highlights import example_users
 from recprism.report.content import Dial, User
 from recprism.report.explained import changes_of, entries
-from recprism.rerank.rule import Rule
-from recprism.runs._catalogue import Catalogue
+from recprism.rule.rule import Rule
+from recprism.runs.catalogue import Catalogue
 from recprism.runs.jobs.reasons import newcomer_reasons
 from recprism.runs.result import Result
 from recprism.runs.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from recprism.data.shares import percent
+from recprism.common.shares import percent
 
 if TYPE_CHECKING:
     from recprism.explain.explained import ExplanationInShort

@@ -1,4 +1,4 @@
-"""Tables and facts in a run directory, each bound by hash to the files that it was made from (``data._bound``)."""
+"""Tables and facts in a run directory, each bound by hash to the files that it was made from (``common.bound``)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
-from recprism.data._bound import hash_of, note, noted_in_table, require_bound
-from recprism.data._files import atomic_path, readable
+from recprism.common.bound import hash_of, note, noted_in_table, require_bound
+from recprism.common.files import atomic_path, readable
 from recprism.errors import InputError
 
 SERVED = ("split.parquet", "factors.safetensors", "delta.safetensors")

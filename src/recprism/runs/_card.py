@@ -14,16 +14,16 @@ from typing import Any
 
 import polars as pl
 
-from recprism._version import __version__
-from recprism.data._labels import SET_ASIDE
+from recprism.common.version import __version__
 from recprism.data.datasets import NAMED
+from recprism.data.labels import SET_ASIDE
 from recprism.models import Factors
-from recprism.runs._event_log import STEPS
 from recprism.runs._long_tables import PARTS
-from recprism.runs._run_parts.lists import DIVERSIFIED
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
+from recprism.runs.event_log import STEPS
 from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.neighbours import noted
+from recprism.runs.parts.lists import DIVERSIFIED
 from recprism.runs.run import Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from recprism._version import __version__
 from recprism.cmb import CMB
+from recprism.cmb.factors.checks import Checks, Question
+from recprism.common.version import __version__
 from recprism.errors import InputError
-from recprism.explain.factors.checks import Checks, Question
 from recprism.runs.run import Run
 
 KEY = "checked"  # in factors_explanation.json

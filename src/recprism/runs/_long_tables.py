@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import id_series, known_positions, number_ids
+from recprism.common.ids import id_series, known_positions, number_ids
 from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Part, Split

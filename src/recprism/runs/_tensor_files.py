@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._bound import CONTENTS, NOTE, contents_of
-from recprism.data._files import atomic_path
+from recprism.common.bound import CONTENTS, NOTE, contents_of
+from recprism.common.files import atomic_path
 
 
 def write_tensors(path: Path, tensors: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> None:

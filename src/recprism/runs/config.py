@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tomli_w
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
-from recprism.data._checks import LARGEST_SEED
-from recprism.data._files import readable, write_text
-from recprism.data.shares import CONFIDENCE, share
+from recprism.common.checks import LARGEST_SEED
+from recprism.common.files import readable, write_text
+from recprism.common.shares import CONFIDENCE, share
 from recprism.data.split import WITH_SHARES
 from recprism.errors import InputError
-from recprism.rerank.constraints.constraints import Constraints
+from recprism.rule.constraints.constraints import Constraints
 
 if TYPE_CHECKING:
     from recprism.budget.question import BudgetQuestion

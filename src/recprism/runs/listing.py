@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from recprism.budget.certificate import Certificate
 from recprism.errors import InputError, RecprismError
-from recprism.runs._event_log import STEPS
-from recprism.runs._run_parts.stage import SEARCH, stages
+from recprism.runs.event_log import STEPS
 from recprism.runs.jobs.questions import joint_certificate
+from recprism.runs.parts.stage import SEARCH, stages
 from recprism.runs.run import Run
 
 State = Literal["begun", "trained", "searching", "diversified", "broken"]

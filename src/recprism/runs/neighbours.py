@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
+from recprism.common.shares import percent
 from recprism.data.incidence import Incidence
-from recprism.data.shares import percent
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.ranking import topk
-from recprism.runs._event_log import STEPS
+from recprism.runs.event_log import STEPS
 from recprism.runs.run import Run
 
 K = 10

@@ -13,35 +13,35 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.promise import Promise
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.within import CertifiedRule
 from recprism.cmb import CMB
-from recprism.data._bound import contents_of, hash_of
-from recprism.data._files import require_new_folder
-from recprism.data._ids import as_id_array, id_positions, id_series
+from recprism.common.bound import contents_of, hash_of
+from recprism.common.display import Displayed
+from recprism.common.files import require_new_folder
+from recprism.common.ids import as_id_array, id_positions, id_series
+from recprism.common.progress import ProgressCallback
 from recprism.data.concepts import Concepts
-from recprism.data.progress import ProgressCallback
-from recprism.dials import Dials
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
 from recprism.explain.reasons.questions import what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
 from recprism.forms.compiled import compile_dials
+from recprism.forms.dials import Dials
 from recprism.forms.form import CompiledForm, Form, Source, Written, default_form, form_named
 from recprism.forms.steering import Steered, steer
 from recprism.metrics import Comparison, Evaluation, compare
 from recprism.metrics.registry import metric_of_goal, with_gini
-from recprism.rerank.constraints.violations import Violations
-from recprism.rerank.goal import Goal
-from recprism.rerank.rule import Rule
+from recprism.rule.constraints.violations import Violations
+from recprism.rule.goal import Goal
+from recprism.rule.rule import Rule
 
 if TYPE_CHECKING:
-    from recprism.runs._run_parts.results import RunResults
+    from recprism.runs.parts.results import RunResults
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -36,14 +36,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from recprism.data._bound import noted_in_tensors, require_bound
-from recprism.data._files import is_left_over, readable
+from recprism.common.bound import noted_in_tensors, require_bound
+from recprism.common.files import is_left_over, readable
 from recprism.errors import InputError
-from recprism.runs._lock import LOCK, held, unchanged
-from recprism.runs._run_parts.data import DATA
-from recprism.runs._run_parts.folder import ASKED
-from recprism.runs._run_parts.results import OF_RESULT, STEERING, RunResults
-from recprism.runs._run_parts.stage import (
+from recprism.runs.config import RunConfig, is_config, read_config, write_config
+from recprism.runs.lock import LOCK, held, unchanged
+from recprism.runs.parts.data import DATA
+from recprism.runs.parts.folder import ASKED
+from recprism.runs.parts.results import OF_RESULT, STEERING, RunResults
+from recprism.runs.parts.stage import (
     BEGAN,
     CHECKPOINT,
     RESULT,
@@ -57,7 +58,6 @@ from recprism.runs._run_parts.stage import (
     is_committing,
     tidy,
 )
-from recprism.runs.config import RunConfig, is_config, read_config, write_config
 
 STATE = (
     *("config.toml", ASKED, "split.parquet", "factors.safetensors"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from recprism.runs._run_parts.fail_safe import FailSafeSink
+from recprism.runs.parts.fail_safe import FailSafeSink
 
 if TYPE_CHECKING:
     from recprism.runs.run import Run

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from recprism.runs._event_log import STEPS
+from recprism.runs.event_log import STEPS
 from recprism.runs.run import Run
 
 Doing = Literal["nothing", "training", "searching", "stopped"]

@@ -21,11 +21,11 @@ from recprism.budget.path import (
 )
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
-from recprism.data.progress import ProgressCallback, count_steps
+from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
-from recprism.rerank._limits import limit_of
-from recprism.rerank.goal import Goal, Words
+from recprism.rule.goal import Goal, Words
+from recprism.rule.limits import limit_of
 from recprism.runs.jobs.questions import note_question
 from recprism.runs.run import Run
 
@@ -108,7 +108,7 @@ def make_path(
 
     Args:
         scenario: What is served; every point is judged on its part.
-        goal: What to raise, as in :meth:`recprism.rerank.Goal.parse`.
+        goal: What to raise, as in :meth:`recprism.rule.Goal.parse`.
         confidence: Of the bounds of the losses, which the certifying part judges.
         on_step: Receives how many points are done, and how many there are.
     """

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from recprism.data._ids import Id
+from recprism.common.ids import Id
 from recprism.errors import InputError
 from recprism.service.settings import Settings
 

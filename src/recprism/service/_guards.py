@@ -8,9 +8,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from recprism.service._limits import Allowed, Bucket, address, too_many
 from recprism.service._metrics import Metrics
-from recprism.service._safety import of_another_site, which
+from recprism.service.limits import Allowed, Bucket, address, too_many
+from recprism.service.safety import of_another_site, which
 
 STARTED = "recprism.started"
 FREE = {"/health", "/ready"}

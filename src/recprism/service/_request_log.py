@@ -16,9 +16,9 @@ from typing import Any
 
 import polars as pl
 
-from recprism.data._files import atomic_path
-from recprism.deploy.served_log import SERVED_LOG_COLUMNS
+from recprism.common.files import atomic_path
 from recprism.errors import RecprismError
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.service._metrics import Metrics
 
 ROWS, SECONDS, MOST = 2_000, 5.0, 200_000

@@ -12,8 +12,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recprism.data._files import require_rights, storable
-from recprism.data._ids import Id, canonical_text
+from recprism.common.files import require_rights, storable
+from recprism.common.ids import Id, canonical_text
 from recprism.errors import RecprismError
 from recprism.service._bodies import Common, ServedBody
 from recprism.service._lists import BASE, RULE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from recprism.data._ids import Id
+from recprism.common.ids import Id
 from recprism.explain.reasons.reason import Reason
-from recprism.rerank.constraints.violations import Unmet
+from recprism.rule.constraints.violations import Unmet
 
 
 @dataclass(frozen=True, kw_only=True)

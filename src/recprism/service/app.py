@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from recprism._version import __version__
+from recprism.common.version import __version__
 from recprism.errors import InputError
 from recprism.service import _lists
 from recprism.service._bodies import (
@@ -35,12 +35,12 @@ from recprism.service._bodies import (
     require_within,
 )
 from recprism.service._guards import STARTED, Guard, Meter, Places, overloaded
-from recprism.service._limits import Limits
 from recprism.service._metrics import CONTENT_TYPE
 from recprism.service._openapi import describe, documented
-from recprism.service._safety import SecurityHeaders, allowed_hosts
 from recprism.service._service import Service, TooManyError
 from recprism.service.answers import Answer, ExplainedAnswer, SteeredAnswer
+from recprism.service.limits import Limits
+from recprism.service.safety import SecurityHeaders, allowed_hosts
 from recprism.service.settings import Settings
 
 REQUEST_ID = "X-Request-Id"

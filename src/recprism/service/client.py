@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from recprism.data._ids import Id
+from recprism.common.ids import Id
 from recprism.errors import InputError, RecprismError
-from recprism.rerank.constraints.constraints import Constraints
+from recprism.rule.constraints.constraints import Constraints
 from recprism.service.answers import Answer, ExplainedAnswer, Kind, SteeredAnswer, answer_of
 
 AGAIN = (429, 503)

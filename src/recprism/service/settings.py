@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recprism.data.shares import Share, share
+from recprism.common.shares import Share, share
 from recprism.errors import InputError
-from recprism.service._limits import Allowed
-from recprism.service._safety import is_loopback
+from recprism.service.limits import Allowed
+from recprism.service.safety import is_loopback
 
 SHORTEST_KEY, LONGEST_KEY = 32, 64
 """Characters of the key of the log; blake2b takes at most 64 bytes."""

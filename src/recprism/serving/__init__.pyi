@@ -1,5 +1,3 @@
-from recprism.rerank.constraints.constraints import Constraints as Constraints
-from recprism.rerank.constraints.violations import Unmet as Unmet
 from recprism.serving.ranked import Ranked as Ranked
 from recprism.serving.rule import ServedRule as ServedRule
 from recprism.serving.rule import load_rule as load_rule

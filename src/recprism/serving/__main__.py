@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from recprism._compile import cache_folder
+from recprism.common.compile import cache_folder
 from recprism.errors import InputError
 from recprism.serving.rule import load_rule
 

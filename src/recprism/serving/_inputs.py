@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import Id, canonical_text
+from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 
 LARGEST_SCORE = 1e150

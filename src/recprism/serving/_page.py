@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import Id, canonical_text
-from recprism.explain.reasons._codes import GRID, PRECISION, first_present
-from recprism.explain.reasons._compared import Candidates, Compared, Differences, Groups, as_rows, compare
-from recprism.rerank._kernels.optimal import search_kernel
-from recprism.rerank._kernels.prices import TIE
-from recprism.rerank.constraints.constraints import Constraints
-from recprism.rerank.constraints.violations import Unmet
+from recprism.common.ids import Id, canonical_text
+from recprism.explain.reasons.codes import GRID, PRECISION, first_present
+from recprism.explain.reasons.compared import Candidates, Compared, Differences, Groups, as_rows, compare
+from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.constraints.violations import Unmet
+from recprism.rule.kernels.optimal import search_kernel
+from recprism.rule.kernels.prices import TIE
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PRICES, Intents, PreparedRule
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data._ids import Id, canonical_text
+from recprism.common.ids import Id, canonical_text
 from recprism.serving._inputs import check_candidates
 from recprism.serving._prepared import PreparedRule
 

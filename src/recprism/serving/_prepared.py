@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import Id, canonical_text
+from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
-from recprism.rerank._kernels.prices import fading_of, filling_of, looks_at_order, prices_of
+from recprism.rule.kernels.prices import fading_of, filling_of, looks_at_order, prices_of
 from recprism.serving._kernels.history import add_shares
 
 PRICES = 6  # the place of the prices in ``PreparedRule.goal_arrays``

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from recprism.data._ids import Id
-from recprism.rerank._limits import ROUNDING, cuts_of, largest_loss
+from recprism.common.ids import Id
+from recprism.rule.limits import ROUNDING, cuts_of, largest_loss
 from recprism.serving._page import Page, Searched, search
 from recprism.serving.ranked import Ranked
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._ids import Id
-from recprism.explain.reasons._compared import Compared
+from recprism.common.ids import Id
+from recprism.explain.reasons.compared import Compared
 from recprism.explain.reasons.reason import Reason
-from recprism.rerank.constraints.violations import Unmet
+from recprism.rule.constraints.violations import Unmet
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.promise import Promise
-from recprism.data._ids import Id, canonical_text
-from recprism.data.shares import share
+from recprism.common.ids import Id, canonical_text
+from recprism.common.shares import share
 from recprism.errors import InputError
-from recprism.forms._differences import LIFTED_FROM, Asked, differences
+from recprism.forms.differences import LIFTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
-from recprism.rerank.constraints.constraints import NONE, Constraints
+from recprism.rule.constraints.constraints import NONE, Constraints
 from recprism.serving._inputs import as_dials, as_ids, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool

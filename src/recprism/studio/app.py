@@ -13,10 +13,10 @@ from fastapi.staticfiles import StaticFiles
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.responses import JSONResponse
 
-from recprism._version import __version__
+from recprism.common.version import __version__
 from recprism.errors import InputError
-from recprism.service._limits import DEFAULT, Allowed, Limits, too_many
-from recprism.service._safety import SecurityHeaders, allowed_hosts
+from recprism.service.limits import DEFAULT, Allowed, Limits, too_many
+from recprism.service.safety import SecurityHeaders, allowed_hosts
 from recprism.studio.opened import BusyError, NotReadyError
 from recprism.studio.routes import others, routes
 from recprism.studio.safety import Guard

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from recprism._command_line import command_line, free_name, in_commas
 from recprism.budget.audit import COST
-from recprism.data.shares import percent
-from recprism.rerank.goal import Goal
+from recprism.common.command_line import command_line, free_name, in_commas
+from recprism.common.shares import percent
+from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.run import Run
 

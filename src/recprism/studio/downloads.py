@@ -14,7 +14,7 @@ import polars as pl
 from fastapi.responses import FileResponse
 from starlette.background import BackgroundTask
 
-from recprism.data._ids import id_series
+from recprism.common.ids import id_series
 from recprism.forms.form import UserVectors
 from recprism.models import Factors
 from recprism.runs.run import Run

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Literal
 
 from recprism.errors import RecprismError
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.run import Run

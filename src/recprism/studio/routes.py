@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 
-from recprism.rerank.goal import Goal
+from recprism.rule.goal import Goal
 from recprism.studio import commands, compare, downloads, items, live, people, schemas
 from recprism.studio.opened import OpenedRun
 from recprism.studio.safety import is_reader

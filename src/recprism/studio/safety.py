@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from recprism.service._limits import Allowed, Bucket, address, too_many
-from recprism.service._safety import HARMLESS, of_another_site, which
+from recprism.service.limits import Allowed, Bucket, address, too_many
+from recprism.service.safety import HARMLESS, of_another_site, which
 
 COOKIE = "recprism-token"
 READER = "recprism.reader"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fastapi import HTTPException
 
-from recprism.deploy.retention import ALL_DAYS
-from recprism.deploy.served.monitored import ServedMonitored, log_state, monitor_served
+from recprism.operate.retention import ALL_DAYS
+from recprism.operate.served.monitored import ServedMonitored, log_state, monitor_served
 from recprism.studio import schemas
 
 

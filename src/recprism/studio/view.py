@@ -15,13 +15,13 @@ from recprism.budget.audit import COST
 from recprism.budget.path import rule_at
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.budget.segments import user_segments
-from recprism.data._ids import as_id_array, id_positions
-from recprism.deploy._budget import budget_of
+from recprism.cmb.factors.highlights import who_pays
+from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.explain.factors._highlights import who_pays
-from recprism.rerank.goal import TERMS, Goal
-from recprism.rerank.rule import Rule
-from recprism.runs._catalogue import Card, Catalogue, Place, places
+from recprism.operate.budget_share import budget_of
+from recprism.rule.goal import TERMS, Goal
+from recprism.rule.rule import Rule
+from recprism.runs.catalogue import Card, Catalogue, Place, places
 from recprism.runs.config import BudgetConfig
 from recprism.runs.result import Result
 from recprism.runs.run import Run

@@ -5,6 +5,6 @@ The suites raise an ``AssertionError``; call them from a test of any framework.
 Stability: provisional.
 """
 
-from recprism._lazy import attach
+from recprism.common.lazy import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism.data._checks import random_generator
-from recprism.rerank import Features
+from recprism.common.checks import random_generator
+from recprism.rule import Features
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
 from recprism.metrics import Context, Lists, Metric
 
 DEPTH = 20

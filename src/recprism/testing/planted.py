@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
 from recprism.data.incidence import Incidence
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import random_generator
-from recprism.rerank import Reranker
+from recprism.common.checks import random_generator
+from recprism.rule import Reranker
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
 TRADE_OFFS = (0.0, 0.01, 0.2, 0.5, 0.77, 1.0)
@@ -36,7 +36,7 @@ def check_reranker(
     Raises:
         AssertionError: The re-ranker does not conform; the message names the property.
 
-    >>> from recprism.rerank import MMR
+    >>> from recprism.rivals import MMR
     >>> check_reranker(MMR)
     """
     for seed in seeds:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import random_generator
+from recprism.common.checks import random_generator
 from recprism.data.interactions import Interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

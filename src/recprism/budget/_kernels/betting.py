@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from recprism._compile import compiled
+from recprism.common.compile import compiled
 
 EXPECTED_SIZE = 0.05  # of a difference, before the first one is seen
 LARGEST_RISK = 0.99  # share of the capital that a user with the largest possible loss would take

@@ -31,7 +31,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import comma_words, metric_shares
-from recprism.data.shares import percent, percent_interval, share
+from recprism.common.shares import percent, percent_interval, share
 
 QUESTION = ("guard", "confidence", "approximate", "clusters")
 """Options that the next command repeats: its question is then that of the audit."""
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from recprism.budget.path import PathPoint
     from recprism.budget.scenario import Scenario
     from recprism.budget.segments import SegmentTable
-    from recprism.rerank.goal import Goal
+    from recprism.rule.goal import Goal
     from recprism.runs.run import Run
 
 

@@ -20,7 +20,7 @@ from recprism.cli._options import (
 )
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import concepts_config, with_rest
-from recprism.data.shares import percent
+from recprism.common.shares import percent
 
 SHOWN = 20
 
@@ -52,10 +52,10 @@ def dials(
     - `recprism dials runs/x -o dials.csv`
     - `recprism dials runs/x --concepts clusters=20`
     """
-    from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.dials import UNIT, dials_of
     from recprism.runs.result import rows_of
     from recprism.runs.run import Run
+    from recprism.runs.tables import require_table_name, write_table
 
     require_table_name(output)
     run = Run.open(run_directory, name)

@@ -139,7 +139,7 @@ def diversify(
     - `recprism diversify runs/x --budget 5% --max-share Drama=40% --ban 318`
     - `recprism diversify runs/x --budget 2% --name cautious`
     """
-    from recprism.rerank.goal import Goal
+    from recprism.rule.goal import Goal
     from recprism.runs.config import BudgetConfig, ConstraintsConfig
     from recprism.runs.jobs.diversify import diversify_within
     from recprism.runs.jobs.train import metric_names, part_named

@@ -17,12 +17,12 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import part_option
-from recprism.data.shares import percent
+from recprism.common.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.dials.lift_reasons import LiftReason
     from recprism.explain.accounting import Account
     from recprism.explain.choice.model import ChoiceModel
+    from recprism.explain.lift_reasons import LiftReason
 
 MOST_LIFTS = 20
 

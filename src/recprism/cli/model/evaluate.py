@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism._command_line import in_commas
 from recprism.cli._options import AsJson, Base, Metrics, Part, ResultName, Rows, Seed, TrainedRun
 from recprism.cli._output import (
     if_storable,
@@ -20,6 +19,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import part_option
+from recprism.common.command_line import in_commas
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def evaluate(
     - `recprism evaluate runs/x --name bold --against runs/x --against-name cautious`
     """
     from recprism.metrics import compare
-    from recprism.runs._tables import require_table_name
     from recprism.runs.jobs.train import evaluate_run, metric_names, part_named
     from recprism.runs.run import Run
+    from recprism.runs.tables import require_table_name
 
     require_table_name(output)
     names, where = metric_names(metrics), part_named(part)
@@ -96,7 +96,7 @@ def _require_same_users(ours: Run, theirs: Run) -> None:
 
 def write_rows(result: Evaluation, output: Path | None) -> None:
     """Write one row per metric to the file of --output."""
-    from recprism.runs._tables import write_table
+    from recprism.runs.tables import write_table
 
     if output is not None:
         say(f"rows written to {write_table(result.to_frame(), output)}")

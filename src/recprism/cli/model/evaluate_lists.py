@@ -66,10 +66,10 @@ def evaluate_lists(
     - `recprism evaluate-lists lists.csv --run runs/x`
     - `recprism evaluate-lists lists.csv --held-out test.csv --items movies.csv --subtopic-column genres`
     """
-    from recprism.runs._tables import require_table_name
     from recprism.runs.jobs.list_files import SideFiles, audit_against_run, audit_lists
     from recprism.runs.jobs.train import metric_names, part_named
     from recprism.runs.run import Run
+    from recprism.runs.tables import require_table_name
 
     require_table_name(output)
     names, where = metric_names(metrics), part_named(part)

@@ -62,9 +62,9 @@ def recommend(
     """
     import polars as pl
 
-    from recprism.runs._tables import require_table_name, write_table
     from recprism.runs.jobs.train import part_named, recommend
     from recprism.runs.run import Run
+    from recprism.runs.tables import require_table_name, write_table
 
     require_table_name(output)
     if part is not None and not judged:

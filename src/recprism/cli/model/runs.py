@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._options import AsJson
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, say
-from recprism.data.shares import percent
+from recprism.common.command_line import command_line
+from recprism.common.shares import percent
 
 
 def runs(

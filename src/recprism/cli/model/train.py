@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._options import (
     AsJson,
     ColumnMap,
@@ -39,6 +38,7 @@ from recprism.cli._output import (
     say_replaced,
 )
 from recprism.cli._values import data_config, mlflow_sink, run_config, typed_values
+from recprism.common.command_line import command_line
 
 if TYPE_CHECKING:
     from recprism.data.dataset import Dataset
@@ -101,7 +101,7 @@ def train(
     - `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`
     - `recprism train --resume runs/gcn`
     """
-    from recprism.runs._lock import held
+    from recprism.runs.lock import held
     from recprism.runs.sinks import followed
 
     sink = mlflow_sink(mlflow)
@@ -152,7 +152,7 @@ def train(
 def _interrupted(path: Path) -> Run:
     """Return the training to continue: one that replaces a run, or that of a run without a model."""
     from recprism.errors import InputError
-    from recprism.runs._run_parts.stage import TRAINING
+    from recprism.runs.parts.stage import TRAINING
     from recprism.runs.run import Run
 
     run = Run.open(path)

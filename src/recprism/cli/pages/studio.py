@@ -59,8 +59,8 @@ def studio(
     - `recprism studio runs/a --served log --export rule`
     - `recprism studio runs/a --host 0.0.0.0 --reader-token look`
     """
-    from recprism.service._connections import server
-    from recprism.service._safety import is_loopback
+    from recprism.service.connections import server
+    from recprism.service.safety import is_loopback
     from recprism.studio.app import create_app
 
     if token is not None and not token.strip():
@@ -92,8 +92,8 @@ def _served(export: Path | None, log: Path | None) -> tuple[Path, Path] | None:
         if export is not log:
             raise InputError("--served and --export go together: a log, and the export that it is of")
         return None
-    from recprism.deploy.served.monitored import log_state
     from recprism.forms.rule_file import RuleFile
+    from recprism.operate.served.monitored import log_state
 
     RuleFile.read(export)
     log_state(log)

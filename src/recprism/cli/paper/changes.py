@@ -13,8 +13,8 @@ from recprism.cli.paper.erase import TOP, Axes, Top
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.explain.factors.explanation import Explanation
-    from recprism.explain.factors.views import ItemView, UserView
+    from recprism.cmb.factors.explanation import Explanation
+    from recprism.cmb.factors.views import ItemView, UserView
     from recprism.runs.run import Run
 
 
@@ -40,7 +40,7 @@ def changes(
     - `recprism changes runs/x --user 17`
     - `recprism changes runs/x --item 318 --json`
     """
-    from recprism.explain.factors.views import view_item, view_user
+    from recprism.cmb.factors.views import view_item, view_user
     from recprism.runs.jobs.factors import explain_factors
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
@@ -77,7 +77,7 @@ def _on_file(run: Run, explanation: Explanation, part: str, check: str) -> tuple
 
 
 def _print_view(view: UserView | ItemView) -> None:
-    from recprism.explain.factors.views import UserView
+    from recprism.cmb.factors.views import UserView
 
     if isinstance(view, UserView):
         _print_swaps(view)

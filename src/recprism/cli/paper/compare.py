@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._commands import given
 from recprism.cli._options import AsJson, DataRoot, Device, ExecutorName
 from recprism.cli._output import (
@@ -18,11 +17,12 @@ from recprism.cli._output import (
     print_title,
     progress_bar,
 )
+from recprism.common.command_line import command_line
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.paper.cases import World
-    from recprism.paper.verdict import CellVerdict, Duel, MethodResult
+    from recprism.contest.cases import World
+    from recprism.contest.verdict import CellVerdict, Duel, MethodResult
 
 
 def compare(
@@ -55,10 +55,10 @@ def compare(
     - `recprism compare --grid ml-1m:bprmf:random --seeds 1`
     - `recprism compare --grid full --json > compare.json`
     """
+    from recprism.contest.contest import compare, pieces_left
+    from recprism.contest.record import contest_record
+    from recprism.contest.verdict import table
     from recprism.data.datasets import load_dataset
-    from recprism.paper.contest import compare, pieces_left
-    from recprism.paper.record import contest_record
-    from recprism.paper.verdict import table
     from recprism.parallel import executor_named
 
     worlds = _worlds(grid)
@@ -87,7 +87,7 @@ def compare(
 
 
 def _worlds(words: str) -> tuple[World, ...]:
-    from recprism.paper.cases import GRID, World
+    from recprism.contest.cases import GRID, World
 
     if words == "full":
         return GRID

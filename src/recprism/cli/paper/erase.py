@@ -18,12 +18,12 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import part_option
-from recprism.data.shares import percent
+from recprism.common.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.explain.factors.controls import Controls
-    from recprism.explain.factors.explanation import Explanation, Row
+    from recprism.cmb.factors.controls import Controls
+    from recprism.cmb.factors.explanation import Explanation, Row
     from recprism.runs.jobs.erasure import ErasureReport
 
 BAR, TOP = 20, 5
@@ -129,7 +129,7 @@ def _numbers(words: str) -> list[int]:
 
 
 def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
-    from recprism.explain.factors import _sentences as sentences
+    from recprism.cmb.factors import sentences
 
     explanation, erasure = found.explanation, found.erasure
     _print_erasure(found, counts)
@@ -154,7 +154,7 @@ def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
 
 def _print_erasure(found: ErasureReport, counts: list[int]) -> None:
     """Print every metric, and the share of the gain in the goal that is left; null erasures last."""
-    from recprism.explain.factors.erasure import BY, WHICH
+    from recprism.cmb.factors.erasure import BY, WHICH
 
     erasure = found.erasure
     rows = {(row["by"], row["which"], row["features"], row["metric"]): row for row in erasure.rows()}

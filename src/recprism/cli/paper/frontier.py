@@ -21,7 +21,7 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from recprism.paper.fronts import Front, FrontPoint
+    from recprism.contest.fronts import Front, FrontPoint
 
 
 def frontier(
@@ -48,11 +48,11 @@ def frontier(
     """
     from recprism.budget.audit import COST
     from recprism.budget.question import BudgetQuestion
-    from recprism.paper.fronts import BUDGETS, winner
-    from recprism.paper.fronts import frontier as fronts_of
-    from recprism.paper.methods import GREEDY, RIVALS, possible_rivals
+    from recprism.contest.fronts import BUDGETS, winner
+    from recprism.contest.fronts import frontier as fronts_of
+    from recprism.contest.methods import GREEDY, RIVALS, possible_rivals
     from recprism.parallel import executor_named
-    from recprism.rerank.goal import Goal
+    from recprism.rule.goal import Goal
     from recprism.runs.config import ConstraintsConfig
     from recprism.runs.jobs.questions import note_question
     from recprism.runs.run import Run
@@ -98,7 +98,7 @@ def frontier(
 
 def _print_fronts(run: str, metric: str, fronts: Sequence[Front], budgets: Sequence[float]) -> None:
     """Print one row per method, the winner for each budget, and the popularity baseline."""
-    from recprism.paper.fronts import winner
+    from recprism.contest.fronts import winner
 
     *tuned, popular = fronts
     gini = "" if popular.points[0].gini is None else ", then of gini@10"
@@ -130,7 +130,7 @@ def _print_fronts(run: str, metric: str, fronts: Sequence[Front], budgets: Seque
 
 def _named(fronts: Sequence[Front], best: Front | None, budget: float) -> str:
     """Name the winner for one budget, and the method to compare it with: ours, or the next one where ours wins."""
-    from recprism.paper.fronts import winner
+    from recprism.contest.fronts import winner
 
     lead, point = f"Within {100 * budget:g} %:", None if best is None else best.at(budget)
     if best is None or point is None:

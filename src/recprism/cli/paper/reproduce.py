@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._commands import given
 from recprism.cli._options import AsJson, DataRoot, Device
 from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar
+from recprism.common.command_line import command_line
 
 if TYPE_CHECKING:
-    from recprism.paper.reproduce import AgainstRandom, Cell
-    from recprism.paper.tables import Row
+    from recprism.cmb.reproduce import AgainstRandom, Cell
+    from recprism.cmb.tables import Row
 
 
 def reproduce(
@@ -50,9 +50,9 @@ def reproduce(
     - `recprism reproduce --table tradeoff_bprmf --data-root ~/data`
     - `recprism reproduce --runs 5 --json > paper.json`
     """
+    from recprism.cmb.reproduce import against_random, reproduce
+    from recprism.cmb.tables import TABLES, rows_of
     from recprism.data.datasets import load_dataset
-    from recprism.paper.reproduce import against_random, reproduce
-    from recprism.paper.tables import TABLES, rows_of
 
     tables = list(TABLES) if table is None else [table]
     rows = [row for name in tables for row in rows_of(name)]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism._command_line import in_commas
 from recprism.cli._changed import print_effect, result_to_make
 from recprism.cli._options import (
     AsJson,
@@ -29,11 +28,12 @@ from recprism.cli._output import (
     progress_of_steps,
 )
 from recprism.cli._values import mlflow_sink, typed_values
+from recprism.common.command_line import in_commas
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.cmb import CMB, Step
-    from recprism.cmb._executor import Executor
+    from recprism.common.executor import Executor
     from recprism.runs.run import Run
 
 DEFAULT_GOAL = "subtopic_coverage"
@@ -101,10 +101,10 @@ def search(
     """
     from recprism.cmb import CMB
     from recprism.parallel import executor_named
-    from recprism.runs._lock import held
     from recprism.runs.config import DiversifyConfig
     from recprism.runs.jobs.diversify import begin_search, effect, interrupted_search, require_goals
     from recprism.runs.jobs.train import metric_names
+    from recprism.runs.lock import held
     from recprism.runs.neighbours import neighbours_of
     from recprism.runs.run import Run
     from recprism.runs.sinks import followed
@@ -156,7 +156,7 @@ def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, 
 
 def _refuse_idle(given: Mapping[str, Any], model: CMB) -> None:
     """Refuse settings that this kind of credit, or this policy, does not use."""
-    from recprism.cmb._settings import POLICY_SETTINGS
+    from recprism.cmb.settings import POLICY_SETTINGS
 
     other = "shared" if model.credit == "marginal" else "marginal"
     for name in given:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._commands import Command, Group, given
 from recprism.cli._options import (
     AsJson,
@@ -38,6 +37,7 @@ from recprism.cli._output import (
     stdout,
 )
 from recprism.cli._values import data_config, run_config
+from recprism.common.command_line import command_line
 
 app = typer.Typer(
     cls=Group, no_args_is_help=True, help="List, describe, count and download data sets.", rich_markup_mode="markdown"
@@ -82,8 +82,8 @@ def show(
 
     - `recprism data show ml-latest-small`
     """
-    from recprism.data._readers.movielens import embedded_readme
     from recprism.data.datasets import find_named, locate
+    from recprism.data.readers.movielens import embedded_readme
 
     known = find_named(name.partition(":")[0])
     readme = embedded_readme() if name == "ml-latest-small" else None
@@ -178,8 +178,8 @@ def fetch(
 
     - `recprism data fetch ml-1m --data-root ~/data`
     """
-    from recprism.data._readers.fetch import downloads, fetch, size_of
     from recprism.data.datasets import data_roots, find_named
+    from recprism.data.readers.fetch import downloads, fetch, size_of
 
     folder = Path(data_roots(data_root)[0])
     wanted = downloads(name, mirror=mirror)

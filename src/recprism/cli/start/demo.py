@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._options import AsJson, Device, Seed
 from recprism.cli._output import (
     next_step,
@@ -22,6 +21,7 @@ from recprism.cli.diversity.audit import print_paths
 from recprism.cli.model.evaluate import print_evaluation
 from recprism.cli.model.train import start_run, train_with_progress
 from recprism.cli.pages.report import report_with_progress
+from recprism.common.command_line import command_line
 from recprism.errors import InputError
 from recprism.runs.config import BudgetConfig, ModelConfig, RunConfig
 

@@ -14,7 +14,7 @@ def doctor(data_root: DataRoot = None, as_json: AsJson = False) -> None:
     - `recprism doctor`
     - `recprism doctor --json`
     """
-    from recprism.runs._installation import examine
+    from recprism.runs.installation import examine
 
     found = examine(data_root)
     if as_json:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism._command_line import command_line
 from recprism.cli._options import AsJson, ColumnMap, share_option
 from recprism.cli._output import (
     next_step,
@@ -19,11 +18,12 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
-from recprism.data.shares import percent
+from recprism.common.command_line import command_line
+from recprism.common.shares import percent
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.text.feature_folder import FeatureTables
+    from recprism.cmb.text.feature_folder import FeatureTables
 
 
 def features(
@@ -63,7 +63,7 @@ def features(
     * `features`: each feature with its mentions, the share of praise, and an example
 
     The matrices use all reviews. To judge a model, build them from the training part alone
-    (`recprism.text.efm.mentions_of_pairs`): a test review reveals its author.
+    (`recprism.cmb.text.efm.mentions_of_pairs`): a test review reveals its author.
 
     Examples:
 
@@ -80,7 +80,7 @@ def features(
     if reviews is not None:
         found = _from_reviews(reviews, clusters, top=top, min_mentions=min_mentions, max_share=max_share)
     else:
-        from recprism.text.feature_folder import tables_of_tuples
+        from recprism.cmb.text.feature_folder import tables_of_tuples
 
         mapped = column_map(columns, ("user_id", "item_id", "feature", "sentiment"))
         found = tables_of_tuples(str(tuples), top=top, clusters=clusters, columns=mapped)
@@ -88,16 +88,16 @@ def features(
 
 
 def _from_reviews(path: Path, clusters: int, **settings: Any) -> FeatureTables:
-    from recprism.text._aspects import AspectSettings
-    from recprism.text.feature_folder import tables_of_reviews
+    from recprism.cmb.text.aspects import AspectSettings
+    from recprism.cmb.text.feature_folder import tables_of_reviews
 
     with progress_of_steps() as on_step:
         return tables_of_reviews(path, AspectSettings(**settings), clusters=clusters, on_step=on_step)
 
 
 def _from_attributes(path: Path, output: Path, columns: dict[str, str], as_json: bool) -> None:
-    from recprism.text.feature_files import features_to_frame, read_attributes
-    from recprism.text.feature_folder import write_tables
+    from recprism.cmb.text.feature_files import features_to_frame, read_attributes
+    from recprism.cmb.text.feature_folder import write_tables
 
     found = read_attributes(path, columns=columns)
     written = write_tables({"item_features": features_to_frame(found.features)}, output)

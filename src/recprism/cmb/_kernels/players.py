@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
+from recprism.common.compile import compiled, compiled_loosely
 
 # The constants of SplitMix64; cmb/players/_draws.py has the same function on torch integers.
 GOLDEN = 0x9E3779B97F4A7C15

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recprism.cmb.credit.worth import ByExposure, worth_of
 from recprism.cmb.objective import MetricLike, require_goals
-from recprism.data._checks import COUNT, POSITIVE, WEIGHT, Rule, check_settings
+from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Rule, check_settings
 from recprism.metrics import Context
 
 PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix

@@ -16,10 +16,10 @@ from recprism.cmb._metric_parts import require_no_infinity
 from recprism.cmb.objective import MetricLike, resolve
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics._operations import discounts
-from recprism.metrics._tables import Vectors
 from recprism.metrics.catalogue import OFTEN, exposure_entropy, gini, personalisation
+from recprism.metrics.operations import discounts
 from recprism.metrics.registry import parse
+from recprism.metrics.tables import Vectors
 
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.cmb._kernels import players as loops
-from recprism.ranking._threads import share_work
+from recprism.common.threads import share_work
 
 PLAYERS_AT_ONCE = 8192
 

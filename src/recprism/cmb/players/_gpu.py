@@ -8,8 +8,8 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from recprism.ranking._triton_engine import power_of_two, whole_parts
-from recprism.ranking._triton_kernels import kernel
+from recprism.ranking.triton_engine import power_of_two, whole_parts
+from recprism.ranking.triton_kernels import kernel
 
 CELLS = 4096  # averages per program
 

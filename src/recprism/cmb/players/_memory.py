@@ -19,7 +19,7 @@ from torch import Tensor
 from recprism.cmb.objective import Number
 from recprism.cmb.players import _compiled as cpu
 from recprism.cmb.players import _draws as chance
-from recprism.data._memory import require_room
+from recprism.common.memory import require_room
 
 Ties = Literal["first", "random", "zero"]
 

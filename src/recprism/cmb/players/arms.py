@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.data._checks import POSITIVE, Rule, Whole, check_settings
+from recprism.common.checks import POSITIVE, Rule, Whole, check_settings
 
 
 @dataclass(frozen=True)

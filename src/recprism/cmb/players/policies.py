@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
 from recprism.cmb.players._memory import Players
-from recprism.data._checks import AMOUNT, WEIGHT, Rule, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, Rule, check_settings
 from recprism.errors import InputError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
+from recprism.common.compile import compiled, compiled_loosely
 
 TIE = 1e-9  # utilities this close are equal
 

@@ -6,20 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_inside, compiled_inside_uncounted
+from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
 from recprism.explain._kernels.matching import cheapest_match
-from recprism.rerank._kernels.arrays import flags, floats, integers, table
-from recprism.rerank._kernels.parts import APART, apart, likeness, list_parts, shown_first
-from recprism.rerank._kernels.worth import (
-    ACCURACY,
-    ALPHA_DCG,
-    DISTANCE,
-    brought,
-    copy_list,
-    count,
-    taken_along,
-    weigh,
-)
+from recprism.rule.kernels.arrays import flags, floats, integers, table
+from recprism.rule.kernels.parts import APART, apart, likeness, list_parts, shown_first
+from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, brought, copy_list, count, taken_along, weigh
 
 
 @compiled
@@ -57,7 +48,7 @@ def compare_lists(
             with -1, which stays where there is none.
         differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
             runner-up, empty; filled with 0.
-        *terms: See ``recprism.rerank._kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
+        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
     """
     indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = terms
     own, other, no_subtopic = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_inside
-from recprism.rerank._kernels.arrays import flags, floats, integers, table
+from recprism.common.compile import compiled, compiled_inside
+from recprism.rule.kernels.arrays import flags, floats, integers, table
 
 
 @compiled

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.data._checks import finite_array, whole_array
+from recprism.common.checks import finite_array, whole_array
 from recprism.data.incidence import Incidence
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import fill_features, find_alternatives
-from recprism.rerank._pool import Pool
+from recprism.rule.pool import Pool
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]

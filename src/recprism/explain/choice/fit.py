@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data._checks import COUNT, Whole
+from recprism.common.checks import COUNT, Whole
+from recprism.common.progress import ProgressCallback, count_steps
+from recprism.common.threads import share_work
 from recprism.data.incidence import Incidence
-from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import are_candidates
@@ -28,8 +29,7 @@ from recprism.explain.choice._places import (
     check_lists,
 )
 from recprism.explain.choice.model import ChoiceModel, ShuffledConcepts, describe
-from recprism.metrics._statistics import bootstrap_means, percentile_interval
-from recprism.ranking._threads import share_work
+from recprism.metrics.statistics import bootstrap_means, percentile_interval
 
 USERS = 500
 SLOTS = 1000

@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.shares import percent
+from recprism.common.shares import percent
+from recprism.common.threads import share_work
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import most_probable
 from recprism.explain.choice._places import FEATURES, Array, ConceptRows, IntArray, Places
-from recprism.ranking._threads import share_work
 
 Verdict = Literal["explains", "in part", "does not explain"]
 EXPLAINS, IN_PART = 0.5, 0.15  # shares above which a model explains lists, or does so in part

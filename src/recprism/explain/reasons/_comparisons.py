@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import as_id_array, id_positions
-from recprism.explain.reasons._codes import LIMIT, PINNED, TIED, codes_of, crossing, first_present
-from recprism.explain.reasons._compared import Compared, compare
+from recprism.common.ids import as_id_array, id_positions
 from recprism.explain.reasons._page import Page
+from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, codes_of, crossing, first_present
+from recprism.explain.reasons.compared import Compared, compare
 from recprism.explain.reasons.reason import Comparison, Crossing, Id, Reason, plain
-from recprism.rerank._kernels.parts import PARTS
-from recprism.rerank._kernels.worth import HISTORY_WEIGHT
-from recprism.rerank.rule import Rule
+from recprism.rule.kernels.parts import PARTS
+from recprism.rule.kernels.worth import HISTORY_WEIGHT
+from recprism.rule.rule import Rule
 
 
 def opened(scenario: Scenario, rule: Rule, user: Id, item: Id) -> tuple[Page, int]:

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from recprism.budget.scenario import Scenario
 from recprism.errors import InputError
-from recprism.explain.reasons._codes import GRID, PRECISION
-from recprism.explain.reasons._compared import Groups
-from recprism.rerank import Features, Optimal, Rule, subtopic_probabilities
-from recprism.rerank._kernels.prices import TIED_TOGETHER, looks_at_order
-from recprism.rerank._limits import beyond_limits
-from recprism.rerank._pool import Pool
-from recprism.rerank.constraints._resolved import ShareLimits
-from recprism.rerank.constraints.constrained import Constrained
-from recprism.rerank.constraints.constraints import Constraints
-from recprism.rerank.objective import Objective, Parts
-from recprism.rerank.optimal import goal_units
+from recprism.explain.reasons.codes import GRID, PRECISION
+from recprism.explain.reasons.compared import Groups
+from recprism.rule import Features, Optimal, Rule, subtopic_probabilities
+from recprism.rule.constraints.constrained import Constrained
+from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.constraints.resolved import ShareLimits
+from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
+from recprism.rule.limits import beyond_limits
+from recprism.rule.objective import Objective, Parts
+from recprism.rule.optimal import goal_units
+from recprism.rule.pool import Pool
 
 Ints = NDArray[np.int64]
 

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import as_id_array, id_positions
+from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.explain.reasons._codes import LIMIT
 from recprism.explain.reasons._comparisons import (
     facts_outside,
     first_entry,
@@ -26,9 +25,10 @@ from recprism.explain.reasons._comparisons import (
     reasons_of,
 )
 from recprism.explain.reasons._page import Page
+from recprism.explain.reasons.codes import LIMIT
 from recprism.explain.reasons.reason import Id, Reason, ReasonNot, WhatIf, plain
-from recprism.rerank._kernels.parts import PARTS
-from recprism.rerank.rule import Rule
+from recprism.rule.kernels.parts import PARTS
+from recprism.rule.rule import Rule
 
 
 def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._display import Displayed
+from recprism.common.display import Displayed
 from recprism.explain.reasons import _sentences as words
 from recprism.explain.reasons._sentences import Name, item_name
 

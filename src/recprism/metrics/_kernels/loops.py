@@ -2,7 +2,7 @@
 
 A loop handles the users from ``first`` up to ``last`` and releases the interpreter lock. The loops index by hand and
 reuse work arrays, because slices inside them cost more than the arithmetic. Apart from ``first_fault`` they do not
-check item numbers. See :class:`recprism.metrics._operations.Kernels` for what each one computes.
+check item numbers. See :class:`recprism.metrics.operations.Kernels` for what each one computes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism._compile import compiled, compiled_loosely
+from recprism.common.compile import compiled, compiled_loosely
 
 SIDE_BY_SIDE = 4
 SAME_DIRECTION = np.float32(1.0 - 2e-7)  # equal within float32; no pair can be nearer

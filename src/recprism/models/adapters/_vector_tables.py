@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import show_names
-from recprism.data._readers.tables import ROW, TableReader
+from recprism.common.ids import show_names
 from recprism.data.frames import as_polars, interpret_ids, numbers
+from recprism.data.readers.tables import ROW, TableReader
 from recprism.errors import InputError
 
 log = logging.getLogger(__name__)

@@ -11,19 +11,15 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from recprism._version import __version__
-from recprism.data._checks import AMOUNT, COUNT, POSITIVE, Rule
-from recprism.data._memory import require_room
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Rule
+from recprism.common.memory import require_room
+from recprism.common.version import __version__
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models._breakdown import breakdown, vector_of
-from recprism.models._settings import (
-    NamedSettings,
-    seed_number,
-    training_data,
-)
 from recprism.models.adapters.implicit import from_implicit, require_implicit
 from recprism.models.factors import Factors
+from recprism.models.settings import NamedSettings, seed_number, training_data
 from recprism.models.training import Checkpoint, CheckpointSink, Epoch, Progress, require_same
 
 

@@ -15,14 +15,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data._checks import require_real
-from recprism.data._files import readable
-from recprism.data._ids import canonical_ids
+from recprism.common.checks import require_real
+from recprism.common.files import readable
+from recprism.common.ids import canonical_ids
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 
 if TYPE_CHECKING:
-    from recprism.data._readers.tables import TableReader
+    from recprism.data.readers.tables import TableReader
 
 log = logging.getLogger(__name__)
 Arrays = dict[str, NDArray[Any]]

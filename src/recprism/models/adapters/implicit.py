@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism._extras import needing
+from recprism.common.extras import needing
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._compile import compiled_unchecked as compiled
+from recprism.common.compile import compiled_unchecked as compiled
 from recprism.ranking._kernels.registers import GROUP, PANEL, fill_groups, panels_of, tile_scores
 
 ITEMS_TO_LEARN_FROM = 1024

@@ -15,7 +15,7 @@ from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from recprism._compile import compiled_unchecked as compiled
+from recprism.common.compile import compiled_unchecked as compiled
 
 # Users in a group, and vectors of items in a panel. Their sums use GROUP * VECTORS registers and leave some for the
 # operands: 24 of 32 with AVX-512 and with NEON, 12 of 16 with AVX2. The bits of the scores are the same in all cases.

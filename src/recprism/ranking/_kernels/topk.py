@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._compile import compiled_unchecked as compiled
+from recprism.common.compile import compiled_unchecked as compiled
 from recprism.ranking._kernels.bars import Guess, fill_bars
 from recprism.ranking._kernels.registers import (
     GROUP,

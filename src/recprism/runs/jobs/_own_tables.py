@@ -11,21 +11,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import id_series
-from recprism.data._labels import LeftOut, known_rows, split_labels
-from recprism.data._readers.categories import CategoryColumns, long_categories, read_categories
-from recprism.data._readers.tables import TableReader
+from recprism.common.ids import id_series
+from recprism.common.shares import Share, share
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import as_polars, attributes_from_frame, interactions_from_frame
 from recprism.data.interactions import Interactions, keep_positives
-from recprism.data.shares import Share, share
+from recprism.data.labels import LeftOut, known_rows, split_labels
+from recprism.data.readers.categories import CategoryColumns, long_categories, read_categories
+from recprism.data.readers.tables import TableReader
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
-from recprism.runs.jobs._inputs import interactions_of, subtopics_of, topic_table
 from recprism.runs.jobs.imported import write_run
+from recprism.runs.jobs.inputs import interactions_of, subtopics_of, topic_table
 from recprism.runs.run import Run
 
 OPTIMISTIC = (

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import known_positions, show_names
-from recprism.data._readers.categories import CategoryColumns, long_categories, read_categories
-from recprism.data._readers.tables import ROW, read_table
+from recprism.common.ids import known_positions, show_names
 from recprism.data.concepts import Concepts
 from recprism.data.frames import attributes_from_frame, subtopics_from_frame
+from recprism.data.readers.categories import CategoryColumns, long_categories, read_categories
+from recprism.data.readers.tables import ROW, read_table
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.runs._catalogue import titles_of
+from recprism.runs.catalogue import titles_of
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)

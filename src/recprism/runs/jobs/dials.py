@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from recprism._display import Displayed
-from recprism._log import phase
 from recprism.budget.audit import COST
 from recprism.budget.scenario import Scenario
+from recprism.common.display import Displayed
+from recprism.common.log import phase
 from recprism.data.concepts import Concepts
-from recprism.dials import Dials, lists_to_dials
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials
+from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.steering import Steered, own_settings, steer
-from recprism.runs._lock import writing
 from recprism.runs.jobs.concepts import find_concepts
+from recprism.runs.lock import writing
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 

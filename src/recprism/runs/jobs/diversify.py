@@ -8,24 +8,24 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from recprism._log import phase
-from recprism.budget._popularity import POPULARITY, judged_popularity
+from recprism.budget.popularity import POPULARITY, judged_popularity
 from recprism.budget.scenario import Ranker, Scenario
 from recprism.cmb import CMB, Step
-from recprism.cmb._executor import Executor
 from recprism.cmb.controls import control_perturbations
 from recprism.cmb.history import Progress
-from recprism.data.progress import ProgressCallback, count_steps
+from recprism.common.executor import Executor
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
 from recprism.runs._card import BEFORE, write_card
-from recprism.runs._lock import writing
-from recprism.runs._run_parts.results import clusters_hash
-from recprism.runs._run_parts.stage import SEARCH
 from recprism.runs.config import BudgetConfig, DiversifyConfig
 from recprism.runs.jobs.questions import ask
+from recprism.runs.lock import writing
 from recprism.runs.neighbours import overlap_of
+from recprism.runs.parts.results import clusters_hash
+from recprism.runs.parts.stage import SEARCH
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 

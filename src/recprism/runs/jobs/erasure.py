@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recprism._log import phase
-from recprism.data.progress import ProgressCallback
-from recprism.data.shares import Share, share
+from recprism.cmb.factors.change import Change
+from recprism.cmb.factors.checks import HELD_OUT
+from recprism.cmb.factors.erasure import Erasure, check_features, erase, usual_features
+from recprism.cmb.factors.evaluator import METRICS, Evaluator
+from recprism.cmb.factors.explanation import Explanation, finite
+from recprism.cmb.factors.held_out import divided_users, refitted
+from recprism.cmb.factors.nulls import Null, null_erasures
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback
+from recprism.common.shares import Share, share
 from recprism.data.split import Part
-from recprism.explain.factors._held_out import divided_users, refitted
-from recprism.explain.factors.change import Change
-from recprism.explain.factors.checks import HELD_OUT
-from recprism.explain.factors.erasure import Erasure, check_features, erase, usual_features
-from recprism.explain.factors.evaluator import METRICS, Evaluator
-from recprism.explain.factors.explanation import Explanation, finite
-from recprism.explain.factors.nulls import Null, null_erasures
 from recprism.runs.jobs.factors import changed_vectors, explain_factors
 from recprism.runs.run import Run
 

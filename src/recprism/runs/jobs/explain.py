@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from recprism._log import phase
-from recprism._version import __version__
-from recprism.data.progress import ProgressCallback
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback
+from recprism.common.version import __version__
 from recprism.data.split import Part
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, ExplanationInShort

@@ -11,20 +11,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._ids import known_positions
-from recprism.data._readers.known_pairs import known_pairs
-from recprism.data._readers.tables import TableReader
+from recprism.common.ids import known_positions
+from recprism.common.progress import ProgressCallback
 from recprism.data.concepts import Concepts
 from recprism.data.datasets import read_item_files
 from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
 from recprism.data.incidence import Incidence
-from recprism.data.progress import ProgressCallback
+from recprism.data.readers.known_pairs import known_pairs
+from recprism.data.readers.tables import TableReader
 from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
-from recprism.rerank.features import subtopic_probabilities
+from recprism.rule.features import subtopic_probabilities
 from recprism.runs.jobs.concepts import as_subtopics, find_concepts
 from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
 from recprism.runs.run import Run

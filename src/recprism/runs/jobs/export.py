@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recprism._log import phase
-from recprism.data.progress import ProgressCallback
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback
 from recprism.forms.form import Form, Written, default_form, form_named
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.run import Run

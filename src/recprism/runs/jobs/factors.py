@@ -8,18 +8,18 @@ from typing import Any
 
 import polars as pl
 
-from recprism._log import phase
 from recprism.cmb import CMB
-from recprism.data.progress import ProgressCallback
+from recprism.cmb.factors.checks import HELD_OUT, Question, explain_result
+from recprism.cmb.factors.evaluator import Evaluator
+from recprism.cmb.factors.explanation import Explanation
+from recprism.cmb.factors.naming import Labels
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.factors.checks import HELD_OUT, Question, explain_result
-from recprism.explain.factors.evaluator import Evaluator
-from recprism.explain.factors.explanation import Explanation
-from recprism.explain.factors.naming import Labels
-from recprism.runs._catalogue import titles_of
 from recprism.runs._control_cache import cache_key, kept_checks, to_keep
+from recprism.runs.catalogue import titles_of
 from recprism.runs.run import Run
 
 

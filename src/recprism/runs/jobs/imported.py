@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism._log import phase
-from recprism.data._ids import find_ids, id_positions, show
-from recprism.data._labels import GIVEN, SET_ASIDE
+from recprism.common.ids import find_ids, id_positions, show
+from recprism.common.log import phase
 from recprism.data.dataset import Dataset
+from recprism.data.labels import GIVEN, SET_ASIDE
 from recprism.data.split import METHODS, Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters.scores import SCORES, ScoredCandidates
 from recprism.models.factors import INNER_PRODUCT
 from recprism.runs._card import write_card
-from recprism.runs._lock import held
 from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
+from recprism.runs.lock import held
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)

@@ -11,14 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.budget._popularity import with_popularity
-from recprism.data._ids import as_id_array, id_positions, number_ids
-from recprism.data._readers.categories import CategoryColumns, CategorySummary, summarise
-from recprism.data._readers.known_pairs import known_pairs
-from recprism.data._readers.tables import ROW, TableReader, read_table
+from recprism.budget.popularity import with_popularity
+from recprism.common.ids import as_id_array, id_positions, number_ids
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
 from recprism.data.incidence import Incidence
+from recprism.data.readers.categories import CategoryColumns, CategorySummary, summarise
+from recprism.data.readers.known_pairs import known_pairs
+from recprism.data.readers.tables import ROW, TableReader, read_table
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError

@@ -10,14 +10,14 @@ from typing import Any
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data._checks import LARGEST
-from recprism.data._ids import find_ids, id_series, number_ids
-from recprism.data._labels import require_known
-from recprism.data._readers.categories import CategoryColumns
-from recprism.data._readers.tables import TableReader
+from recprism.common.checks import LARGEST
+from recprism.common.ids import find_ids, id_series, number_ids
+from recprism.common.shares import Share
 from recprism.data.dataset import Dataset
 from recprism.data.frames import as_polars, interpret_ids, numbers, require_column
-from recprism.data.shares import Share
+from recprism.data.labels import require_known
+from recprism.data.readers.categories import CategoryColumns
+from recprism.data.readers.tables import TableReader
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.adapters.scores import ScoredCandidates

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from recprism.data._ids import canonical_ids, id_series, number_ids
-from recprism.data._readers.categories import CategoryColumns
-from recprism.data._readers.tables import TableReader
+from recprism.common.ids import canonical_ids, id_series, number_ids
+from recprism.common.shares import Share
 from recprism.data.dataset import Dataset
-from recprism.data.shares import Share
+from recprism.data.readers.categories import CategoryColumns
+from recprism.data.readers.tables import TableReader
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import Factors

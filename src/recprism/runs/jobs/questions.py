@@ -21,11 +21,11 @@ from recprism.budget.path import weighs_history
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
-from recprism.data.progress import ProgressCallback
+from recprism.common.progress import ProgressCallback
 from recprism.errors import RecprismError
-from recprism.runs._event_log import append_event, read_events
-from recprism.runs._run_parts.paths import RunPaths
-from recprism.runs._run_parts.results import RunResults, clusters_hash
+from recprism.runs.event_log import append_event, read_events
+from recprism.runs.parts.paths import RunPaths
+from recprism.runs.parts.results import RunResults, clusters_hash
 
 log = logging.getLogger(__name__)
 

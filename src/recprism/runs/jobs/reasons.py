@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism._display import Displayed
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import as_id_array, id_positions
+from recprism.common.display import Displayed
+from recprism.common.ids import as_id_array, id_positions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.explain.reasons import questions
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf
-from recprism.rerank.rule import Rule
-from recprism.runs._catalogue import titles_of
+from recprism.rule.rule import Rule
+from recprism.runs.catalogue import titles_of
 from recprism.runs.run import Run
 
 ITEMS = ("without", "seen", "forget")

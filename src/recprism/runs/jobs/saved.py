@@ -10,18 +10,18 @@ import numpy as np
 import polars as pl
 
 from recprism.budget.scenario import Scenario
-from recprism.data._ids import id_series
+from recprism.common.ids import id_series
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.interactions import Interactions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.runs._lock import writing
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.jobs.imported import write_run
 from recprism.runs.jobs.questions import note_question
 from recprism.runs.jobs.train import part_named
+from recprism.runs.lock import writing
 from recprism.runs.result import Result
 from recprism.runs.run import Run
 

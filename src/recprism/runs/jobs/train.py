@@ -11,11 +11,11 @@ from typing import Any, Literal
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism._log import phase
-from recprism.budget._popularity import with_popularity
+from recprism.budget.popularity import with_popularity
 from recprism.budget.scenario import Lists, Scenario
+from recprism.common.log import phase
+from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.dataset import Dataset
-from recprism.data.progress import ProgressCallback, count_steps
 from recprism.data.split import Part, Split
 from recprism.errors import BusyError, InputError, StorageError
 from recprism.forms.live import LiveFigures, live_figures
@@ -23,14 +23,14 @@ from recprism.metrics import Evaluation
 from recprism.metrics.registry import parse, with_gini
 from recprism.metrics.suite import PAPER_METRICS
 from recprism.models import Factors
-from recprism.models._settings import choose_device
 from recprism.models.factors import COSINE
 from recprism.models.registry import Model, make_model
+from recprism.models.settings import choose_device
 from recprism.models.training import Epoch
 from recprism.runs._card import write_card
-from recprism.runs._lock import held, writing
 from recprism.runs.config import RunConfig
-from recprism.runs.jobs._dataset import open_data
+from recprism.runs.jobs.dataset import open_data
+from recprism.runs.lock import held, writing
 from recprism.runs.result import lists_to_frame
 from recprism.runs.run import Run
 

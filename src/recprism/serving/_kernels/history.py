@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recprism._compile import compiled
+from recprism.common.compile import compiled
 
 
 @compiled

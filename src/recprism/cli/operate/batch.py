@@ -1,0 +1,84 @@
+"""recprism batch: lists and dials of all users by an exported rule, in shards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._options import AsJson, Device, ExecutorName
+from recprism.cli._output import print_json, print_sentence, progress_of_steps
+
+
+def batch(
+    export: Annotated[Path, typer.Argument(metavar="EXPORT", help="A folder of `recprism export RUN`.")],
+    user_vectors: Annotated[
+        Path,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            help="User vectors: .parquet with user_id and vector, .safetensors of a run, or .npy (ids are 0, 1, ...).",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="A new folder, or that of the same batch.")],
+    seen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Parquet with user_id and item_id (file, folder or pattern): not shown, and the users' history.",
+        ),
+    ] = None,
+    repeat_seen: Annotated[
+        bool,
+        typer.Option(
+            "--repeat-seen", help="Without --seen: lists may repeat items that users know, without a history."
+        ),
+    ] = False,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Length of the lists.", min=1, show_default="that of the rule")
+    ] = None,
+    dials: Annotated[
+        bool, typer.Option("--dials", help="Also fit named weights of each user that return the list.")
+    ] = False,
+    shard_users: Annotated[int, typer.Option(help="Users of a shard; memory grows with it.", min=1)] = 50_000,
+    device: Device = "cpu",
+    executor: ExecutorName = "local",
+    as_json: AsJson = False,
+) -> None:
+    """Write the lists of many users, in Parquet files of some users each.
+
+    Ranking is exact. The lists are those of the rule at request time. A shard has user_id, items, scores and, with
+    --dials, the weights of the categories in the order of batch.json, and whether they return the list.
+
+    A shard is written whole or not at all. After an interruption, the same command makes the missing shards. It refuses
+    a folder whose shards come from other inputs or settings.
+
+    Examples:
+
+    - `recprism batch rule --users users.npy --repeat-seen -o lists`
+    - `recprism batch rule --users users.parquet --seen 'log/*.parquet' --dials -o lists`
+    - `recprism batch rule --users users.parquet --seen log.parquet --executor ray -o lists`
+    """
+    from recprism.operate.batch import make_batch
+    from recprism.parallel import executor_named
+
+    with progress_of_steps() as on_step:
+        made = make_batch(
+            export,
+            user_vectors,
+            output,
+            seen=seen,
+            repeat_seen=repeat_seen,
+            k=k,
+            dials=dials,
+            shard_users=shard_users,
+            device=device,
+            executor=executor_named(executor),
+            on_step=on_step,
+        )
+    if as_json:
+        print_json(made.to_dict())
+    else:
+        for sentence in made.sentences():
+            print_sentence(sentence)

@@ -1,0 +1,76 @@
+"""recprism refit: the goal and budget of an earlier run, again after a retraining."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recprism.cli._changed import print_diversified, result_to_make
+from recprism.cli._options import (
+    AsJson,
+    Metrics,
+    Mlflow,
+    NewName,
+    OverwriteResult,
+    certify_option,
+    run_argument,
+    share_option,
+)
+from recprism.cli._output import progress_of_steps, say
+from recprism.cli._values import mlflow_sink
+
+
+def refit(
+    run_directory: Annotated[Path, run_argument("The retrained run.")],
+    like: Annotated[
+        Path, typer.Option(metavar="OLD", help="The run before the retraining, which `diversify` has changed.")
+    ],
+    like_name: Annotated[
+        str | None, typer.Option(help="The result of the old run to follow.", show_default="the unnamed one")
+    ] = None,
+    max_churn: Annotated[
+        float | None,
+        share_option(
+            help="The largest share of the places of its lists that may change; user vectors then serve the lists.",
+            show_default="no bound",
+        ),
+    ] = None,
+    certify_on: Annotated[str | None, certify_option("as for the old run")] = None,
+    metrics: Metrics = None,
+    name: NewName = None,
+    overwrite: OverwriteResult = False,
+    mlflow: Mlflow = None,
+    as_json: AsJson = False,
+) -> None:
+    """Apply the goal and budget of an old run after a retraining.
+
+    The command turns the new vectors onto the axes of the old run, so that both can be compared. Then it goes as far
+    towards the old goal as the old run did, within the old budget. It reports how many places of the lists changed, and
+    how many reasons and dials stayed the same.
+
+    Examples:
+
+    - `recprism refit runs/new --like runs/old`
+    - `recprism refit runs/new --like runs/old --max-churn 20%`
+    - `recprism refit runs/new --like runs/old --like-name cautious`
+    """
+    from recprism.operate.refitted_run import refit_run
+    from recprism.runs.jobs.train import metric_names, part_named
+    from recprism.runs.result import Result
+    from recprism.runs.run import Run
+    from recprism.runs.sinks import followed
+
+    names, part = metric_names(metrics), None if certify_on is None else part_named(certify_on)
+    run, old, sink = result_to_make(run_directory, name, overwrite), Run.open(like, like_name), mlflow_sink(mlflow)
+    with followed(run, sink):
+        say(f"turning the vectors onto the axes of {old.argument}, then as far towards its goal as it went")
+        with progress_of_steps() as on_step:
+            found = refit_run(run, old, max_churn=max_churn, certify_on=part, overwrite=overwrite, on_step=on_step)
+        also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
+        if found.judged < 1:
+            also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
+        result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
+        print_diversified(run, result, {**result.to_dict(), "retrained": found.to_dict()}, names, as_json, also)

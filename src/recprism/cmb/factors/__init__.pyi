@@ -1,0 +1,12 @@
+from recprism.cmb.factors.axes import canonical as canonical
+from recprism.cmb.factors.build import explain as explain
+from recprism.cmb.factors.build import explain_lists as explain_lists
+from recprism.cmb.factors.change import Change as Change
+from recprism.cmb.factors.controls import Controls as Controls
+from recprism.cmb.factors.erasure import Erasure as Erasure
+from recprism.cmb.factors.erasure import erase as erase
+from recprism.cmb.factors.evaluator import Evaluator as Evaluator
+from recprism.cmb.factors.explanation import Explanation as Explanation
+from recprism.cmb.factors.naming import Labels as Labels
+from recprism.cmb.factors.views import view_item as view_item
+from recprism.cmb.factors.views import view_user as view_user

@@ -1,0 +1,137 @@
+"""Highlights of a diversified run for reports: who pays, example users, items and the factors that moved them.
+
+These functions select from results that already exist. They search for nothing and make no claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget.audit import COST
+from recprism.budget.scenario import Scenario
+from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
+from recprism.cmb.factors.explanation import Explanation
+from recprism.metrics.registry import parse
+
+FloatArray = NDArray[np.float64]
+Values = Mapping[str, NDArray[np.float64]]
+TYPICAL, PAYS_MOST, MOST_CHANGED = "typical", "pays most", "changed most"
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """A heat map of items by factors.
+
+    Attributes:
+        items: (n,) item numbers.
+        factors: (m,) factor numbers.
+        values: (n, m) if ``side`` is "item", the change of the item's vector. If it is "user", item vectors did not
+            move. A value is then the factor's contribution to the item's score relative to the item it replaced, as a
+            mean over the lists that it entered.
+        side: Whose vectors moved.
+    """
+
+    items: NDArray[np.int64]
+    factors: NDArray[np.int64]
+    values: FloatArray
+    side: str
+
+
+@dataclass(frozen=True)
+class HighlightedUser:
+    """A user whose lists are worth showing.
+
+    Attributes:
+        row: The row number of the user.
+        reason: Why the user was selected.
+    """
+
+    row: int
+    reason: str
+
+
+def who_pays(scenario: Scenario, after: NDArray[Any]) -> tuple[SegmentTable | None, SegmentTable]:
+    """Measure the effect of other lists on segments of users and of items.
+
+    Args:
+        scenario: The base model and its labels.
+        after: (n_users, k) item numbers of the other lists.
+
+    Returns:
+        The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
+    """
+    before = scenario.base_lists
+    shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
+    if not len(scenario.split.part(scenario.part)):
+        return None, shown
+    old, new = (scenario.judge(lists, (COST,))[COST] for lists in (before, after))
+    return by_segment(old, new, user_segments(scenario.split.train, scenario.subtopics)), shown
+
+
+def item_heat(explanation: Explanation, n_items: int = 15, n_factors: int = 10) -> Heat | None:
+    """Select the items that moved most and the factors in which they moved; None if nothing moved."""
+    if explanation.change.item is not None:
+        delta = explanation.change.item.astype(np.float64)
+        return _largest(np.arange(len(delta)), delta, np.abs(delta).sum(axis=1), (n_items, n_factors), "item")
+    swaps = explanation.swaps
+    if not len(swaps) or "user" not in swaps.parts:
+        return None
+    items, of_item, lists = np.unique(swaps.came, return_inverse=True, return_counts=True)
+    sums = np.zeros((len(items), swaps.parts["user"].shape[1]))
+    np.add.at(sums, of_item, swaps.parts["user"])
+    return _largest(items, sums / lists[:, None], lists.astype(np.float64), (n_items, n_factors), "user")
+
+
+def _largest(
+    items: NDArray[np.int64], values: FloatArray, weights: FloatArray, shape: tuple[int, int], side: str
+) -> Heat | None:
+    """Select the rows with the largest weights, and the columns with the largest values in these rows."""
+    rows = np.argsort(-weights, kind="stable")[: shape[0]]
+    rows = rows[weights[rows] > 0]
+    if not len(rows):
+        return None
+    columns = np.argsort(-np.abs(values[rows]).mean(axis=0), kind="stable")[: shape[1]]
+    return Heat(items[rows], columns, values[np.ix_(rows, columns)], side)
+
+
+def example_users(
+    lists: tuple[NDArray[Any], NDArray[Any]], values: tuple[Values, Values], objective: str, cost: str
+) -> list[HighlightedUser]:
+    """Select three users whose lists changed, by a fixed criterion: two typical ones, and the one who pays most.
+
+    Typical are the users whose number of new items is nearest to the median; of these, those whose gain in the
+    objective is nearest to the median; of these, the first rows. Without a user who pays, the third is the one whose
+    list changed most.
+
+    Args:
+        lists: (n_users, k) item numbers, before and after.
+        values: Metric -> (n_users,) values, before and after. A metric without a value per user selects no one.
+        objective: The metric whose gain counts.
+        cost: The metric of accuracy.
+    """
+    new = (lists[1][:, :, None] != lists[0][:, None, :]).all(2) & (lists[1] >= 0)
+    swaps = new.sum(1).astype(np.float64)
+    changed = np.flatnonzero(swaps)
+    if not len(changed):
+        return []
+    gain, loss = _gained(values, objective, swaps)[changed], -_gained(values, cost, swaps)[changed]
+    pays = bool((loss > 0).any())
+    last = changed[np.lexsort((-swaps[changed], -loss if pays else -swaps[changed]))[0]]
+    off = np.abs(swaps[changed] - np.median(swaps[changed])), np.abs(gain - np.median(gain))
+    typical = [int(row) for row in changed[np.lexsort((off[1], off[0]))] if row != last][:2]
+    found = [HighlightedUser(row, TYPICAL) for row in typical]
+    return [*found, HighlightedUser(int(last), PAYS_MOST if pays else MOST_CHANGED)]
+
+
+def _gained(values: tuple[Values, Values], metric: str, like: FloatArray) -> FloatArray:
+    """Return the change of a metric in its better direction, (n_users,); 0 without a value per user."""
+    before, after = values
+    if metric not in after or after[metric].shape != like.shape:
+        return np.zeros_like(like)
+    sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
+    return sign * np.nan_to_num(after[metric] - before[metric])

@@ -1,8 +1,0 @@
-"""Deployment: export, live lists, refit after retraining, monitoring and experiments.
-
-Stability: provisional.
-"""
-
-from recprism._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,2 +1,0 @@
-from recprism.deploy.batch.shards import BatchResult as BatchResult
-from recprism.deploy.batch.shards import make_batch as make_batch

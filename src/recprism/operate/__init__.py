@@ -1,0 +1,8 @@
+"""Deployment: export, live lists, refit after retraining, monitoring and experiments.
+
+Stability: provisional.
+"""
+
+from recprism.common.lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,10 @@
+from recprism.operate.check import CheckResult as CheckResult
+from recprism.operate.check import Limit as Limit
+from recprism.operate.refit import Refit as Refit
+from recprism.operate.refitted_run import refit_run as refit_run
+from recprism.operate.served.alarms import AlarmLimits as AlarmLimits
+from recprism.operate.served.holdout_plan import HoldoutPlan as HoldoutPlan
+from recprism.operate.served.holdout_plan import plan_holdout as plan_holdout
+from recprism.operate.served.monitored import ServedMonitored as ServedMonitored
+from recprism.operate.served.monitored import monitor_served as monitor_served
+from recprism.operate.served_log import SERVED_LOG_COLUMNS as SERVED_LOG_COLUMNS

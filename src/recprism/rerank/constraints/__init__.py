@@ -1,8 +1,0 @@
-"""Constraints on lists: bans, pins, shares of subtopics, a floor for the tail.
-
-Stability: provisional.
-"""
-
-from recprism._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

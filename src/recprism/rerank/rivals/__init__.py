@@ -1,1 +1,0 @@
-"""Re-rankers from the literature: rivals and baselines, one a file."""

@@ -1,0 +1,15 @@
+from recprism.rivals.calibrated import Calibrated as Calibrated
+from recprism.rivals.calibrated_flow import CalibratedFlow as CalibratedFlow
+from recprism.rivals.dpp import DPP as DPP
+from recprism.rivals.dpp_window import SlidingDPP as SlidingDPP
+from recprism.rivals.exposure import ExposureAware as ExposureAware
+from recprism.rivals.greedy import Greedy as Greedy
+from recprism.rivals.mmr import MMR as MMR
+from recprism.rivals.msd import MSD as MSD
+from recprism.rivals.pm2 import PM2 as PM2
+from recprism.rivals.pmmf import PMMF as PMMF
+from recprism.rivals.registry import RERANKERS as RERANKERS
+from recprism.rivals.registry import reranker as reranker
+from recprism.rivals.slots import SlotFilling as SlotFilling
+from recprism.rivals.ssd import SSD as SSD
+from recprism.rivals.xquad import XQuAD as XQuAD

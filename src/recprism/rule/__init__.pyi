@@ -1,0 +1,11 @@
+from recprism.rule.base import Reranker as Reranker
+from recprism.rule.constraints.constrained import Constrained as Constrained
+from recprism.rule.constraints.constraints import Constraints as Constraints
+from recprism.rule.constraints.violations import Violations as Violations
+from recprism.rule.features import Features as Features
+from recprism.rule.features import subtopic_probabilities as subtopic_probabilities
+from recprism.rule.goal import Goal as Goal
+from recprism.rule.goal import GoalTerm as GoalTerm
+from recprism.rule.goal import register_goal as register_goal
+from recprism.rule.optimal import Optimal as Optimal
+from recprism.rule.rule import Rule as Rule

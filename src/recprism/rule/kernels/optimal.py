@@ -1,0 +1,334 @@
+"""Kernels of the search for optimal lists (exchanges of one item until none helps), and of greedy lists.
+
+Goals that look at the order inside a list have a search of their own, so that a rule without them compiles less.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
+from recprism.rule.kernels.arrays import flags, floats, integers, table
+from recprism.rule.kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
+from recprism.rule.kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    DISTANCE,
+    SHOWN,
+    brought,
+    copy_list,
+    count,
+    fade,
+    freshness,
+    gain_of,
+    left_by,
+    ordered_worth,
+    set_worth,
+    weigh,
+)
+
+MOVES = 60  # largest number of exchanges of one list; about five are usual
+CHAIN = 3  # exchanges tried in sequence if no single one helps
+
+
+@compiled
+def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
+    """Improve existing lists in place, for goals that do not look at the order inside a list.
+
+    If users are independent, a greedy list is improved as well, and the better of the two is kept. From the most
+    relevant list alone, the search gets stuck where two items only help together.
+
+    Args:
+        first: First user.
+        last: User after the last one.
+        items: Item numbers of the candidates, (n_users, n_candidates).
+        relevance: Their relevance, (n_users, n_candidates).
+        lengths: Candidates of each user, (n_users,).
+        positions: The lists, (n_users, k); changed in place.
+        *terms: In this order:
+
+            - indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
+            - indices: Subtopics of all items.
+            - n_subtopics: Number of subtopics.
+            - unit: Unit vectors whose distances count, (n_items, d).
+            - known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
+            - shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one
+              thread must serve all users.
+            - prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more
+              item, and the match with a user's history, (8,). The seventh is the share of a subtopic that one item
+              takes away from later ones. The last is 1 if an item gains as much as its relevance, else 0.
+            - discount: Discount of each place for accuracy, (k,).
+            - fading: The same for alpha-DCG or ERR-IA, (k,).
+            - intents: Weights of subtopics, (n_users, n_subtopics).
+            - filling: How far n items fill a subtopic, (k + 2,).
+            - tie: Gains up to this do not count.
+    """
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    greedy = integers(positions.shape[1])
+    for u in range(first, last):
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k in (0, n):
+            continue  # nothing to choose
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
+        found = _improve(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
+        if prices[SHOWN] == 0:
+            _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
+            if _improve(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie) > found + tie:
+                copy_list(greedy[:k], positions[u])
+
+
+@compiled
+def optimal_in_order(
+    first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any
+) -> None:
+    """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    greedy = integers(positions.shape[1])
+    for u in range(first, last):
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k == 0:
+            continue
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
+        found = _improve_in_order(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
+        if prices[SHOWN] == 0:
+            _start_greedily(items[u, :n], relevance[u], greedy[:k], goals, state, tie)
+            value = _improve_in_order(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie)
+            if value > found + tie:
+                copy_list(greedy[:k], positions[u])
+
+
+def search_kernel(prices: Any) -> Any:
+    """Return the search for these prices: a goal that looks at the order has a price."""
+    return optimal_in_order if prices[ALPHA_DCG] > 0 else optimal
+
+
+@compiled
+def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
+    """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    for u in range(first, last):
+        n = lengths[u]
+        k = min(positions.shape[1], n)
+        if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
+            continue  # nothing to choose
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        _begin(items[u, :n], goals, state)
+        _start_greedily(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
+        for place in range(k):
+            shown[items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
+
+
+@compiled_inside
+def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, prices: Any) -> Any:
+    """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
+    counts = (integers(n_subtopics), integers(n_subtopics))
+    depth = n_candidates if prices[DISTANCE] > 0 else 0
+    near, like = floats(n_candidates, 0.0), np.empty((depth, depth))  # few rows are used: see ``_joins``
+    compared = (flags(depth), flags(depth), table(unit.shape[1], depth, 0.0))
+    inside, barred = flags(n_candidates), flags(n_candidates)
+    # Gain of one more item of a subtopic, and loss of one fewer.
+    steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))
+    in_order = (table(k + 1, n_subtopics, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_subtopics, 1.0))
+    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_subtopics, 0.0))  # see ``best_by_set``
+    lists = (integers(k), integers(k))  # the best exchange, and the best list of a chain
+    # What a candidate's subtopics bring, how many listed items rank above it, and the most that it can gain.
+    bounds = (floats(n_candidates, 0.0), integers(n_candidates), floats(n_candidates, 0.0))
+    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds
+
+
+@compiled_inside_uncounted
+def _begin(items: Any, goals: Any, state: Any) -> None:
+    """Set the state to a user's candidates, none of them compared; their vectors are columns, see ``_compare``."""
+    unit, known, prices = goals[2], goals[3], goals[5]
+    compared, has_vector, columns = state[3]
+    if prices[DISTANCE] == 0:
+        return
+    compared[:] = False
+    for c in range(len(items)):
+        has_vector[c] = known[items[c]]
+        for f in range(unit.shape[1]):
+            columns[f, c] = unit[items[c], f]
+
+
+@compiled_inside_uncounted
+def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float) -> float:
+    """Make exchanges until none helps; return the value of the list without the part for items shown.
+
+    ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: its value is
+    known.
+    """
+    prices, left, best_list = goals[5], state[7][0][0], state[9][0][: len(chosen)]
+    _stand(items, chosen, goals, state)
+    for _ in range(MOVES):
+        if _is_same(chosen, improved):
+            return -np.inf
+        _, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, tie, tie, best_list)
+        if arriving >= 0:
+            _make(arriving, leaving, items, chosen, goals, state, best_list)
+        elif prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
+            break
+    in_order: float = ordered_worth(chosen, items, relevance, goals, left)
+    return in_order + float(set_worth(items, chosen, goals, state))
+
+
+@compiled_inside_uncounted
+def _improve_in_order(
+    items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any, state: Any, tie: float
+) -> float:
+    """Make exchanges and moves until none helps, by the value of the whole order; see ``_improve``."""
+    left, best_list = state[7][0][0], state[9][0][: len(chosen)]
+    _stand(items, chosen, goals, state)
+    for _ in range(MOVES):
+        if _is_same(chosen, improved):
+            return -np.inf
+        arriving, leaving = best_by_order(items, relevance, chosen, goals, state, tie, best_list)
+        if arriving < 0:
+            break
+        _make(arriving, leaving, items, chosen, goals, state, best_list)
+    in_order: float = ordered_worth(chosen, items, relevance, goals, left)
+    return in_order + float(set_worth(items, chosen, goals, state))
+
+
+@compiled_inside_uncounted
+def _is_same(chosen: Any, other: Any) -> bool:
+    same = len(chosen) == len(other)
+    for place in range(len(chosen)):
+        same = same and chosen[place] == other[place]
+    return same
+
+
+@compiled_inside_uncounted
+def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> bool:
+    """Try a sequence of exchanges, each the best one even if it loses; return whether the list improved.
+
+    This finds items that only help together (Kernighan and Lin, 1970). New items stay, and removed ones do not return.
+    """
+    barred = state[5]
+    best_list, kept = state[9][0][: len(chosen)], state[9][1][: len(chosen)]
+    copy_list(chosen, kept)
+    total, best = 0.0, tie
+    steps = min(CHAIN, len(chosen), len(items) - len(chosen))
+    for step in range(steps):
+        to_beat = -np.inf
+        if step == steps - 1:  # the last one must make up for all losses
+            to_beat = best - total - ROUNDING * max(1.0, abs(total))
+        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, to_beat, tie, best_list)
+        if arriving == -1:
+            break
+        barred[arriving] = barred[leaving] = True
+        _make(arriving, leaving, items, chosen, goals, state, best_list)
+        total += gain
+        if total > best:
+            best = total
+            copy_list(chosen, kept)
+    copy_list(kept, chosen)
+    _stand(items, chosen, goals, state)
+    return best > tie
+
+
+@compiled_uncounted
+def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
+    """Set the state to this list."""
+    inside, near, barred = state[0], state[1], state[5]
+    inside[: len(items)] = False
+    barred[: len(items)] = False
+    near[: len(items)] = 0.0
+    for place in range(len(chosen)):
+        inside[chosen[place]] = True
+        _joins(chosen[place], 1, items, goals, state)
+
+
+@compiled_inside_uncounted
+def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, state: Any, best_list: Any) -> None:
+    """Make the exchange that leads to ``best_list``; ``arriving`` equals ``leaving`` if an item only moved."""
+    shown, prices, inside = goals[4], goals[5], state[0]
+    if arriving != leaving:
+        inside[arriving], inside[leaving] = True, False
+        _joins(arriving, 1, items, goals, state)
+        _joins(leaving, -1, items, goals, state)
+        if prices[SHOWN] > 0:
+            shown[items[arriving]] += 1
+            shown[items[leaving]] -= 1
+    copy_list(best_list, chosen)
+
+
+@compiled_inside_uncounted
+def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
+    """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank.
+
+    What the subtopics of a candidate bring can only shrink as the list grows. A candidate whose value cannot be the
+    best with what they brought when it was last looked at is skipped (Minoux, 1978).
+    """
+    indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
+    inside, near, times, left, (more, fewer) = state[0], state[1], state[4][0], state[7][0][0], state[6]
+    most = state[10][0]  # what the subtopics brought when a candidate was last looked at
+    times[:] = 0
+    left[:] = 1.0
+    inside[: len(items)] = False
+    near[: len(items)] = 0.0
+    most[: len(items)] = np.inf
+    shrinks = prices[ALPHA_DCG] == 0
+    for place in range(len(chosen)):
+        best, pick = -np.inf, -1
+        weigh(times, goals, more, fewer)
+        for c in range(len(items)):
+            if inside[c]:
+                continue
+            value = prices[ACCURACY] * relevance[c] * discount[place] + prices[DISTANCE] * (place - near[c])
+            if shrinks and value + most[c] <= best + tie:
+                continue
+            most[c] = brought(items[c], indptr, indices, more) + prices[SHOWN] * int(shown[items[c]] == 0)
+            value += most[c]
+            if prices[ALPHA_DCG] > 0:
+                fresh = gain_of(relevance[c], prices) * freshness(items[c], indptr, indices, left)
+                value += prices[ALPHA_DCG] * fading[place] * fresh
+            if value > best + tie:
+                best, pick = value, c
+        chosen[place] = pick
+        inside[pick] = True
+        count(items[pick], indptr, indices, times, 1)
+        fade(items[pick], indptr, indices, left, left_by(relevance[pick], prices))
+        _joins(pick, 1, items, goals, state)
+    if prices[ALPHA_DCG] == 0:
+        sort_places(chosen)
+
+
+@compiled_inside_uncounted
+def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None:
+    """Add or subtract the similarities of all candidates to an item of the list; each is computed once."""
+    prices, near, like, compared = goals[5], state[1], state[2], state[3][0]
+    if prices[DISTANCE] == 0:
+        return
+    if not compared[position]:
+        compared[position] = True
+        _compare(position, len(items), like[position], state)
+    for c in range(len(items)):
+        near[c] += sign * like[position, c]
+
+
+@compiled_inside_uncounted
+def _compare(position: int, n: int, similarity: Any, state: Any) -> None:
+    """Write the cosines of one candidate and each of n; 1 if a vector is zero, so that the pair has no distance.
+
+    The loop over candidates is the inner one: each sum then has the same order on every processor.
+    """
+    _, has_vector, columns = state[3]
+    similarity[:n] = 0.0
+    for f in range(len(columns)):
+        own = columns[f, position]
+        if own != 0.0:
+            for c in range(n):
+                similarity[c] += own * columns[f, c]
+    for c in range(n):
+        if not (has_vector[c] and has_vector[position]):
+            similarity[c] = 1.0
+    similarity[position] = 1.0

@@ -1,0 +1,137 @@
+"""Kernels for the parts of what a list is worth: the definition that reasons, accounts and requests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
+from recprism.rule.kernels.arrays import floats, integers, table
+from recprism.rule.kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    DISTANCE,
+    HISTORY_WEIGHT,
+    SHOWN,
+    SUBTOPIC,
+    gain_of,
+    left_by,
+)
+
+PARTS = ("relevance", "coverage", "alpha_dcg", "distance", "exposure", "history")
+RELEVANCE, COVERAGE, ORDERED, APART, EXPOSURE, HISTORY = range(6)  # their positions
+
+
+@compiled
+def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_subtopic: Any, *terms: Any) -> None:
+    """Write the parts of lists.
+
+    Args:
+        items: Item numbers, (n_lists, k); -1 leaves a place empty.
+        relevance: Their relevance, (n_lists, k); ignored in empty places.
+        users: The user of each list, a row of ``intents``, (n_lists,).
+        parts: Receives the parts in the order of ``PARTS``, (n_lists, 6).
+        by_subtopic: Receives what each subtopic is worth over all lists, in coverage and in alpha-DCG,
+            (2, n_subtopics); filled with 0.
+        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``.
+    """
+    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = terms
+    positions, listed = integers(items.shape[1]), integers(items.shape[1])
+    state = (integers(n_subtopics), floats(n_subtopics, 1.0), by_subtopic[1])
+    for row in range(len(items)):
+        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[users[row]], filling)
+        m = 0
+        for place in range(len(positions)):
+            positions[place] = -1
+            if items[row, place] >= 0:
+                positions[place] = listed[m] = place
+                m += 1
+        list_parts(positions, items[row], relevance[row], goals, state, parts[row])
+        parts[row, APART] = apart(listed[:m], -1, -1, likeness(items[row], listed[:m], goals), goals)
+        for s in range(n_subtopics):
+            by_subtopic[0, s] += prices[SUBTOPIC] * int(state[0][s] > 0)
+
+
+@compiled_inside_uncounted
+def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
+    """Write the parts of a list without distances.
+
+    An item is credited with what it adds to earlier places: the first item of a subtopic brings it.
+
+    Args:
+        positions: Positions of the list; -1 leaves a place empty.
+        items: Item numbers of the candidates.
+        relevance: Their relevance.
+        goals: Data and prices of the goals.
+        state: How often the list has each subtopic, and what it leaves of each, both written here, (n_subtopics,); what
+            each is worth in alpha-DCG, which is added to, (n_subtopics,), or (0,) if it is not needed.
+        out: Receives the parts, (6,).
+    """
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
+    fading, intents, filling = goals[7], goals[8], goals[9]
+    times, left, earned = state[0], state[1], state[2]
+    for s in range(len(times)):
+        times[s], left[s] = 0, 1.0
+    for part in range(len(out)):
+        out[part] = 0.0
+    for place in range(len(positions)):
+        if positions[place] < 0:
+            continue
+        item, own = items[positions[place]], relevance[positions[place]]
+        gain, leaves = gain_of(own, prices), left_by(own, prices)
+        out[RELEVANCE] += prices[ACCURACY] * own * discount[place]
+        out[EXPOSURE] += shown_first(item, goals)
+        for at in range(indptr[item], indptr[item + 1]):
+            s = indices[at]
+            n = times[s]
+            out[COVERAGE] += prices[SUBTOPIC] * int(n == 0)
+            if prices[ALPHA_DCG] > 0:
+                fresh = prices[ALPHA_DCG] * gain * left[s] * fading[place]
+                out[ORDERED] += fresh
+                left[s] *= leaves
+                if len(earned) > 0:
+                    earned[s] += fresh
+            if prices[HISTORY_WEIGHT] > 0:
+                out[HISTORY] += prices[HISTORY_WEIGHT] * intents[s] * (filling[n + 1] - filling[n])
+            times[s] = n + 1
+
+
+@compiled_inside_uncounted
+def shown_first(item: int, goals: Any) -> float:
+    """Return the value of an item that no other list shows."""
+    shown, prices = goals[4], goals[5]
+    return float(prices[SHOWN] * int(shown[item] == 0)) if prices[SHOWN] > 0 else 0.0
+
+
+@compiled_inside
+def likeness(items: Any, chosen: Any, goals: Any) -> Any:
+    """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
+    unit, known, prices = goals[2], goals[3], goals[5]
+    if prices[DISTANCE] == 0:
+        return table(0, 0, 1.0)
+    like = table(len(chosen), len(items), 1.0)
+    for place in range(len(chosen)):
+        a = items[chosen[place]]
+        for c in range(len(items)):
+            if known[a] and known[items[c]]:
+                total = 0.0
+                for f in range(unit.shape[1]):
+                    total += unit[a, f] * unit[items[c], f]
+                like[place, c] = total
+    return like
+
+
+@compiled_inside_uncounted
+def apart(chosen: Any, place: int, arriving: int, like: Any, goals: Any) -> float:
+    """Return the value of the distances of all pairs, without the item at ``place`` and with ``arriving`` or -1."""
+    if goals[5][DISTANCE] == 0:
+        return 0.0
+    total = 0.0
+    for a in range(len(chosen)):
+        if a == place:
+            continue
+        for b in range(a):
+            if b != place:
+                total += 1.0 - like[a, chosen[b]]
+        if arriving >= 0:
+            total += 1.0 - like[a, arriving]
+    return float(goals[5][DISTANCE] * total)

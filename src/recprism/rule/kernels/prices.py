@@ -1,0 +1,107 @@
+"""The prices of a rule, as the kernels take them, in plain numpy: the same at training time and at request time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.errors import InputError
+from recprism.rule.kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    BY_RELEVANCE,
+    DISTANCE,
+    HISTORY_WEIGHT,
+    REPEATS,
+    SHOWN,
+    SUBTOPIC,
+)
+
+TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
+TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
+ALPHA = 0.5
+
+
+class SearchTerm(NamedTuple):
+    """How the search counts a goal. Goals with one price are several ways to measure one thing.
+
+    Attributes:
+        price: Position of its price in ``prices``: SUBTOPIC, ALPHA_DCG, DISTANCE or SHOWN.
+        by_relevance: Whether an item gains as much as its relevance: its score, scaled to 0 .. 1 among the candidates.
+        by_place: Whether gains are divided by the place, instead of by the logarithm as in DCG.
+        by_vectors: Whether distances are those of item vectors, instead of those of categories.
+    """
+
+    price: int
+    by_relevance: bool = False
+    by_place: bool = False
+    by_vectors: bool = False
+
+
+SEARCHED = {
+    "subtopic_coverage": SearchTerm(SUBTOPIC),
+    "alpha_ndcg": SearchTerm(ALPHA_DCG),
+    "ilad_subtopics": SearchTerm(DISTANCE),
+    "ilad": SearchTerm(DISTANCE, by_vectors=True),
+    TIED_TOGETHER: SearchTerm(SHOWN),
+    "alpha_ndcg_relevant": SearchTerm(ALPHA_DCG, by_relevance=True),
+    "err_ia": SearchTerm(ALPHA_DCG, by_relevance=True, by_place=True),
+}
+"""Goals that the search looks at."""
+
+
+def search_terms(goals: Iterable[str]) -> list[SearchTerm]:
+    """Return how the search counts each goal.
+
+    Raises:
+        InputError: A goal is not known here.
+    """
+    unknown = [name for name in goals if name not in SEARCHED]
+    if unknown:
+        raise InputError(f"the goal {unknown[0]!r} is not registered; import the module that registers it first")
+    return [SEARCHED[name] for name in goals]
+
+
+def looks_at_order(goals: Iterable[str]) -> bool:
+    """Return whether the order inside a list has a value of its own."""
+    return any(term.price == ALPHA_DCG for term in search_terms(goals))
+
+
+def prices_of(
+    goals: Mapping[str, float],
+    units: Mapping[str, float],
+    trade_off: float,
+    history_weight: float,
+    discount: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the prices of a rule, (8,); :func:`recprism.rule.kernels.optimal.optimal` says what they are.
+
+    Args:
+        goals: Weights by name.
+        units: Value of one unit of each goal in terms of its metric.
+        trade_off: From 0, relevance alone, to 1, diversity alone.
+        history_weight: Weight of the subtopics of the user's history.
+        discount: Discount of each place for accuracy, (k,).
+    """
+    terms = search_terms(goals)
+    prices = np.zeros(BY_RELEVANCE + 1)
+    for term, (name, weight) in zip(terms, goals.items(), strict=True):
+        prices[term.price] += trade_off * (weight * units.get(name, 0.0))
+    prices[ACCURACY] = (1 - trade_off) / float(discount.sum())
+    prices[HISTORY_WEIGHT], prices[REPEATS] = (1 - trade_off) * history_weight, ALPHA
+    prices[BY_RELEVANCE] = any(term.by_relevance for term in terms)
+    return prices
+
+
+def fading_of(goals: Iterable[str], discount: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the discount of each place for goals that look at the order, (k,)."""
+    return 1 / np.arange(1.0, len(discount) + 1) if any(it.by_place for it in search_terms(goals)) else discount
+
+
+def filling_of(k: int) -> NDArray[np.float64]:
+    """Return how far 0, 1, ... items fill a subtopic, (k + 2,)."""
+    return np.asarray(np.log1p(np.arange(k + 2.0)) / math.log1p(k))

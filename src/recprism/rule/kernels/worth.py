@@ -1,0 +1,133 @@
+"""Kernels for the value of a list, and for the effect of one item more or fewer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recprism.common.compile import compiled_inside_uncounted, compiled_uncounted
+
+# Positions in ``prices``.
+ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
+
+
+@compiled_inside_uncounted
+def copy_list(source: Any, target: Any) -> None:
+    """Copy a list of places. A slice assignment would take numba seconds to compile."""
+    for place in range(len(source)):
+        target[place] = source[place]
+
+
+@compiled_inside_uncounted
+def count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None:
+    for at in range(indptr[item], indptr[item + 1]):
+        counts[indices[at]] += sign
+
+
+@compiled_inside_uncounted
+def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
+    """Write the gain of one more and the loss of one fewer item of each subtopic, given the counts of a list."""
+    prices, intents, filling = goals[5], goals[8], goals[9]
+    for subtopic in range(len(counts)):
+        n = counts[subtopic]
+        more[subtopic] = prices[SUBTOPIC] * int(n == 0)
+        fewer[subtopic] = prices[SUBTOPIC] * int(n == 1)
+        if prices[HISTORY_WEIGHT] > 0:
+            weight = prices[HISTORY_WEIGHT] * intents[subtopic]
+            more[subtopic] += weight * (filling[n + 1] - filling[n])
+            fewer[subtopic] += weight * (filling[n] - filling[max(n - 1, 0)])
+
+
+@compiled_inside_uncounted
+def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
+    """Return the gain from the item's subtopics."""
+    total = 0.0
+    for at in range(indptr[item], indptr[item + 1]):
+        total += more[indices[at]]
+    return total
+
+
+@compiled_inside_uncounted
+def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
+    """Return the loss from removing ``gone`` after ``item`` was counted as an additional item.
+
+    A subtopic of both does not change, so the gain that ``item`` was credited with is lost again. ``mark`` is working
+    memory.
+    """
+    for at in range(indptr[item], indptr[item + 1]):
+        mark[indices[at]] = 1
+    lost = 0.0
+    for at in range(indptr[gone], indptr[gone + 1]):
+        lost += more[indices[at]] if mark[indices[at]] == 1 else fewer[indices[at]]
+    for at in range(indptr[item], indptr[item + 1]):
+        mark[indices[at]] = 0
+    return lost
+
+
+@compiled_uncounted
+def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
+    """Return the value of the item's subtopics, given what earlier items left of each."""
+    total = 0.0
+    for at in range(indptr[item], indptr[item + 1]):
+        total += left[indices[at]]
+    return total
+
+
+@compiled_inside_uncounted
+def fade(item: int, indptr: Any, indices: Any, left: Any, factor: float) -> None:
+    """Multiply what is left of the item's subtopics."""
+    for at in range(indptr[item], indptr[item + 1]):
+        left[indices[at]] *= factor
+
+
+@compiled_inside_uncounted
+def gain_of(relevance: float, prices: Any) -> float:
+    """Return what an item gains of each of its subtopics: 1, or its relevance if the goal looks at it."""
+    gain: float = 1.0 - prices[BY_RELEVANCE] * (1.0 - relevance)
+    return gain
+
+
+@compiled_inside_uncounted
+def left_by(relevance: float, prices: Any) -> float:
+    """Return the share of a subtopic that an item leaves to later items; above 0."""
+    share: float = 1.0 - prices[REPEATS] * gain_of(relevance, prices)
+    return share
+
+
+@compiled_uncounted
+def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
+    """Return the value of subtopics and distances; ``near`` must belong to this list."""
+    indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
+    near, times, k = state[1], state[4][0], len(chosen)
+    times[:] = 0
+    total = 0.0
+    for place in range(k):
+        count(items[chosen[place]], indptr, indices, times, 1)
+        total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
+    for subtopic in range(len(times)):
+        total += prices[SUBTOPIC] * int(times[subtopic] > 0)
+        if prices[HISTORY_WEIGHT] > 0:
+            total += prices[HISTORY_WEIGHT] * intents[subtopic] * filling[times[subtopic]]
+    return total
+
+
+@compiled_uncounted
+def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any) -> float:
+    """Return discounted relevance, plus alpha-DCG or ERR-IA if it has a price.
+
+    Args:
+        chosen: Positions of the list.
+        items: Item numbers of the candidates.
+        relevance: Their relevance.
+        goals: Data and prices of the goals.
+        left: Working memory, (n_subtopics,) float64.
+    """
+    indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
+    total = 0.0
+    left[:] = 1.0
+    for at in range(len(chosen)):
+        item, own = items[chosen[at]], relevance[chosen[at]]
+        total += prices[ACCURACY] * own * discount[at]
+        if prices[ALPHA_DCG] > 0:
+            total += prices[ALPHA_DCG] * gain_of(own, prices) * freshness(item, indptr, indices, left) * fading[at]
+            fade(item, indptr, indices, left, left_by(own, prices))
+    return total

@@ -1,0 +1,106 @@
+"""A result in a run: ``result.json`` holds the rule, ``delta.safetensors`` its arrays, bound to the base vectors.
+
+The players' search keeps its own files (:meth:`recprism.cmb.CMB.save`): ``cmb.json`` instead of ``result.json``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recprism.budget.certificate import Certificate
+from recprism.budget.scenario import Scenario
+from recprism.budget.sticky import StickyScenario
+from recprism.cmb import CMB
+from recprism.common.bound import (
+    CONTENTS,
+    contents_of,
+    hash_of,
+    note,
+    noted_in_tensors,
+    require_bound,
+    require_contents,
+)
+from recprism.common.files import atomic_path, readable, write_text
+from recprism.common.version import __version__
+from recprism.errors import InputError, RecprismError
+from recprism.rule.constraints.violations import Violations
+from recprism.rule.goal import Goal
+from recprism.rule.rule import Rule
+from recprism.runs.result import Result
+
+RESULT, CHANGE, BASE = "result.json", "delta.safetensors", "factors.safetensors"
+CERTIFICATE = "certificate.json"
+AGAIN = "run the command that made it again"
+
+
+def write_result(found: Result, folder: Path, base_folder: Path) -> None:
+    """Write a result that was found within a budget.
+
+    Args:
+        found: The result.
+        folder: Where the result is kept.
+        base_folder: Where the base vectors are kept.
+    """
+    from safetensors.numpy import save_file
+
+    rule, arrays = found.own_rule(), dict[str, Any]()
+    about: dict[str, Any] = {"recprism": __version__, "goal": found.towards, "rule": rule.to_dict()}
+    if rule.lifts is not None:
+        arrays["lifts"] = rule.lifts
+    if isinstance(found.scenario, StickyScenario):
+        arrays["held"] = np.ascontiguousarray(found.scenario.held, np.int32)
+        about["stickiness"] = found.scenario.stickiness
+    text = json.dumps(about)
+    write_text(folder / RESULT, text)
+    bound = {CONTENTS: contents_of(arrays), RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
+    with atomic_path(folder / CHANGE) as temporary:
+        save_file(arrays, temporary, note(**bound))
+
+
+def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: Mapping[str, Any] | None) -> Result:
+    """Read a result that was found within a budget or by players.
+
+    Args:
+        folder: Where the result is kept.
+        base_folder: Where the base vectors are kept.
+        scenario: The judged context.
+        certified: What the certificate's file says; None without a certificate.
+    """
+    if not (folder / RESULT).exists():
+        return Result.of_search(scenario, CMB.load(folder, base_folder=base_folder))
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    files = (folder / RESULT, base_folder / BASE)
+    noted = noted_in_tensors(folder / CHANGE)
+    require_bound(folder / CHANGE, noted, {file.name: hash_of(file) for file in files}, AGAIN)
+    try:
+        about = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        arrays = load_file(folder / CHANGE)
+        require_contents(folder / CHANGE, arrays, noted, AGAIN)
+        rule = Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
+        goal, scenario = Goal.parse(str(about["goal"])), scenario.with_window(rule.history_window)
+        if "stickiness" in about:
+            scenario = StickyScenario(scenario, arrays["held"].astype(np.int64), float(about["stickiness"]))
+    except RecprismError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as broken:
+        raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
+    if certified is None:
+        return Result(scenario, goal, rule)
+    said = certified.get("violations") if scenario.part == "test" else None  # of the lists that this part judges
+    with readable(folder / CERTIFICATE, "damaged", "put it back, or make the result again with --overwrite"):
+        return Result(
+            scenario,
+            goal,
+            rule,
+            Certificate.from_dict(certified["certificate"]),
+            None if said is None else Violations.from_dict(said),
+            certified.get("constraint_costs", {}),
+            asked_before=certified.get("asked_before"),
+        )
