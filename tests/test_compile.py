@@ -62,7 +62,7 @@ def kernels(folder: Path) -> list[Path]:
 
 
 def test_an_edit_in_a_called_kernel_is_seen(copy: Path) -> None:
-    called = copy / "recprism" / "rerank" / "_kernels" / "worth.py"
+    called = copy / "recprism" / "rule" / "kernels" / "worth.py"
     source = called.read_text(encoding="utf-8")
     assert source.count("total += left[") == 1
     called.write_text(source.replace("total += left[", "total -= left["), encoding="utf-8")
@@ -78,7 +78,7 @@ def test_only_the_latest_folders_are_left(copy: Path) -> None:
     for name in ("other-package", *(f"recprism-kernels-{n}" for n in range(6))):
         (places / name).mkdir()
         os.utime(places / name, (1e9, 1e9))
-    with (copy / "recprism" / "rerank" / "_kernels" / "worth.py").open("a", encoding="utf-8") as file:
+    with (copy / "recprism" / "rule" / "kernels" / "worth.py").open("a", encoding="utf-8") as file:
         file.write("# edited\n")
     folder = Path(run(copy, WHERE))
     assert folder.parent == places
@@ -210,4 +210,4 @@ def is_kernel_source(module: str) -> bool:
 def test_no_kernel_is_compiled_past_the_decorators() -> None:
     for file in SOURCE.rglob("*.py"):
         source = file.read_text(encoding="utf-8")
-        assert file.name == "_compile.py" or not ("njit" in source or "numba.jit" in source), file
+        assert file.name == "compile.py" or not ("njit" in source or "numba.jit" in source), file

@@ -216,7 +216,7 @@ def users_of(copy: Path, file: str) -> set[str]:
 def lend_kernels(made: Path, to: Path, copy: Path, file: str) -> None:
     """Copy compiled kernels that do not depend on a file. The others, with the fault, are compiled again.
 
-    The name of compiled code is ``greedy.taken-rerank._kernels-50.py311``, then the ending.
+    The name of compiled code is ``greedy.taken-rule.kernels-50.py311``, then the ending.
     """
     changed = users_of(copy, file)
     for path in made.iterdir():

@@ -8,8 +8,8 @@ The data go one way, and the folders follow it::
     -> more diverse lists -> a certified budget -> reasons -> a result -> exports -> live lists
             rule/                 budget/          explain/   runs/       forms/     serving/, operate/
 
-``cmb`` is the paper, ``contest`` compares all methods, ``runs`` keeps a run in one directory, and ``cli`` is the command
-line.
+``cmb`` is the paper, ``contest`` compares all methods, ``runs`` keeps a run in one directory, and ``cli`` is the
+command line.
 
     >>> import recprism
     >>> data = recprism.load("ml-latest-small")

@@ -262,14 +262,14 @@ compare cli/test_next_lines.py seeds
 frontier cli/test_frontier_table.py rivals
 frontier cli/test_cli.py goal
 reproduce cli/test_next_lines.py table output
-reproduce paper/test_reproduce.py dataset runs
-refit deploy/test_refit.py like like_name max_churn certify_on
+reproduce contest/test_reproduce.py dataset runs
+refit operate/test_refit.py like like_name max_churn certify_on
 refit cli/test_cli.py metrics
 export cli/test_cli.py output
 export cli/test_cli_import.py metric
-export deploy/test_export.py for_index
+export operate/test_export.py for_index
 export trust/test_travelling_certificate.py budget
-batch deploy/test_batch.py user_vectors output repeat_seen shard_users k
+batch operate/test_batch.py user_vectors output repeat_seen shard_users k
 batch cli/test_own_data.py seen dials
 serve service/test_safety.py host token caller_token prices max_bytes max_in_flight
 serve cli/test_cli.py port
@@ -279,10 +279,10 @@ monitor-log cli/test_served_log.py served taken floor output junit max_milliseco
 monitor-log cli/test_served_log.py holdout_share max_fallbacks max_unmet
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
-monitor deploy/test_monitor.py each_segment
+monitor operate/test_monitor.py each_segment
 holdout cli/test_option_effects.py share click_rate
-interleave deploy/test_interleave.py output
-score-clicks deploy/test_interleave.py clicks
+interleave operate/test_interleave.py output
+score-clicks operate/test_interleave.py clicks
 report report/test_report.py output part draws
 report report/test_headline.py seed
 studio studio/test_attacks.py host port
