@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.data import Incidence, load_dataset
+from recprism.data import SparseRows, load_dataset
 from recprism.forms.dials import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
@@ -50,7 +50,7 @@ class World:
         self.features = Features(vectors=self.factors.item, subtopics=data.subtopics)
         self.subtopics = data.subtopics
 
-    def lists(self, name: str, trade_off: float, k: int, seen: Incidence) -> Any:
+    def lists(self, name: str, trade_off: float, k: int, seen: SparseRows) -> Any:
         candidates, scores = self.factors.rank(max(CANDIDATES, 2 * k), exclude=seen)
         return reranker(name, trade_off=trade_off)(candidates, scores, k, features=self.features)
 

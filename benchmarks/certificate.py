@@ -279,12 +279,12 @@ def cell(about: tuple[str, str, int, int]) -> float:
 
 def power(run: str, users: list[int], draws: int) -> list[Claim]:
     """How often points of a real path are certified: with the lists, without them, and by the t test."""
-    scenario = Run.open(run).scenario("validation")
-    base = scenario.judge(scenario.base_lists, (NDCG,))[NDCG]
+    problem = Run.open(run).problem("validation")
+    base = problem.judge(problem.base_lists, (NDCG,))[NDCG]
     made_claims, generator = [], np.random.default_rng(0)
     for trade_off, budget in POINTS:
-        lists = lists_at(scenario, "subtopic_coverage", trade_off)
-        new, possible = scenario.judge(lists, (NDCG,))[NDCG], possible_losses(scenario.base_lists, lists, NDCG)
+        lists = lists_at(problem, "subtopic_coverage", trade_off)
+        new, possible = problem.judge(lists, (NDCG,))[NDCG], possible_losses(problem.base_lists, lists, NDCG)
         judged = np.flatnonzero(~np.isnan(base - new))
         true = 1 - new[judged].mean() / base[judged].mean()
         for n in users:

@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
-from recprism.budget import Scenario
+from recprism.budget import Problem
 from recprism.explain import fit_choice_model
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
-from recprism.rule import Optimal, Reranker
+from recprism.rule import ListSearch, Reranker
 from recprism.runs import Run
 
 K, DEPTH = 10, 200
 METHODS: dict[str, Reranker | None] = {
-    "optimal for SC, 0.1": Optimal(trade_off=0.1),
-    "optimal for SC, 0.2": Optimal(trade_off=0.2),
-    "optimal for SC and history, 0.1": Optimal(trade_off=0.1, history_weight=0.2),
-    "optimal for ILAD on categories, 0.2": Optimal(trade_off=0.2, goals={"ilad_subtopics": 1.0}),
+    "optimal for SC, 0.1": ListSearch(trade_off=0.1),
+    "optimal for SC, 0.2": ListSearch(trade_off=0.2),
+    "optimal for SC and history, 0.1": ListSearch(trade_off=0.1, history_weight=0.2),
+    "optimal for ILAD on categories, 0.2": ListSearch(trade_off=0.2, goals={"ilad_subtopics": 1.0}),
     "MMR on categories": MMR(trade_off=0.3, similarity="subtopics"),
     "DPP on categories": DPP(trade_off=0.3, similarity="subtopics"),
     "xQuAD": XQuAD(trade_off=0.3),
@@ -53,7 +53,7 @@ def main() -> None:
     chosen = options.parse_args()
     claims, details = [], {}
     for path in chosen.runs:
-        rows = measured(Run.open(path).scenario("validation"), chosen.draws)
+        rows = measured(Run.open(path).problem("validation"), chosen.draws)
         claims += [Claim(f"{path.name}: explained, {name}", rows[name]["explained"], *BARS[name]) for name in BARS]
         gain = rows["calibrated"]["explained"] - rows["calibrated"]["no_history"]
         claims.append(Claim(f"{path.name}: explained more with history, calibrated", gain, 0.2, "higher"))
@@ -64,19 +64,19 @@ def main() -> None:
     report(claims, as_json=chosen.json, details=details)
 
 
-def measured(scenario: Scenario, draws: int) -> dict[str, dict[str, Any]]:
+def measured(problem: Problem, draws: int) -> dict[str, dict[str, Any]]:
     """Method -> its figures."""
-    items, scores = (array[:, :DEPTH] for array in scenario.candidates)
-    about = {"popularity": scenario.split.train.col_counts}
-    history = scenario.features.intents(len(items)).numpy()
+    items, scores = (array[:, :DEPTH] for array in problem.candidates)
+    about = {"popularity": problem.split.train.col_counts}
+    history = problem.features.intents(len(items)).numpy()
     inputs = (items, scores, items[:, :K])
     found = {}
     for name, method in METHODS.items():
-        lists = random_lists(items) if method is None else method(items, scores, K, features=scenario.features)
+        lists = random_lists(items) if method is None else method(items, scores, K, features=problem.features)
         start, cpu = time.perf_counter(), time.process_time()
-        model = fit_choice_model(*inputs, lists, scenario.subtopics, history=history, draws=draws, **about)
+        model = fit_choice_model(*inputs, lists, problem.subtopics, history=history, draws=draws, **about)
         seconds = {"seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - start}
-        without = fit_choice_model(*inputs, lists, scenario.subtopics, draws=0, **about)
+        without = fit_choice_model(*inputs, lists, problem.subtopics, draws=0, **about)
         found[name] = {**model.to_dict(), "no_history": without.explained, **seconds}
     return found
 

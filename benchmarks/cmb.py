@@ -29,7 +29,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
 from recprism.cmb.search_loop import judge
 from recprism.cmb.space import FactorSpace
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -71,16 +71,16 @@ def make(shape: Shape) -> World:
     taken = generator.integers(0, shape.items, (shape.users, n))
     owner = np.repeat(np.arange(shape.users), n).reshape(shape.users, n)
     train, test = (
-        Incidence.from_pairs(owner[:, part].ravel(), taken[:, part].ravel(), (shape.users, shape.items))
+        SparseRows.from_pairs(owner[:, part].ravel(), taken[:, part].ravel(), (shape.users, shape.items))
         for part in (slice(shape.train), slice(shape.train, n))
     )
-    topics = Incidence.from_pairs(
+    topics = SparseRows.from_pairs(
         np.repeat(np.arange(shape.items), 2),
         generator.integers(0, shape.subtopics, 2 * shape.items),
         (shape.items, shape.subtopics),
     )
     names = tuple(f"s{number:02}" for number in range(shape.subtopics))
-    empty = Incidence.empty((shape.users, shape.items))
+    empty = SparseRows.empty((shape.users, shape.items))
     return World(factors, Split(train, empty, test, factors.user_ids, factors.item_ids), Subtopics(names, topics))
 
 

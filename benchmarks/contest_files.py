@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.common.files import atomic_path
 from recprism.contest.base_models.exchange import ABOUT, split_key
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.factors import Factors
@@ -47,15 +47,15 @@ def write_splits(path: Path, splits: list[Split]) -> None:
 def read_splits(path: Path) -> dict[str, Split]:
     """Read the file of :func:`write_splits`; users and items are numbered from 0 in the order of the data set."""
     with np.load(path, allow_pickle=False) as stored:
-        whole = Incidence(stored["indptr"], stored["indices"], int(stored["n_items"]))
+        whole = SparseRows(stored["indptr"], stored["indices"], int(stored["n_items"]))
         keys = [name.removesuffix(".parts") for name in stored.files if name.endswith(".parts")]
         return {key: _split(whole, key, stored[f"{key}.parts"], stored.get(f"{key}.order")) for key in keys}
 
 
-def _split(whole: Incidence, key: str, parts: NDArray[np.int8], order: NDArray[np.int32] | None) -> Split:
+def _split(whole: SparseRows, key: str, parts: NDArray[np.int8], order: NDArray[np.int32] | None) -> Split:
     chosen = (parts == part for part in range(3))
     train, validation, test = (
-        Incidence.from_pairs(whole.row_of_entry[mask], whole.indices[mask], whole.shape) for mask in chosen
+        SparseRows.from_pairs(whole.row_of_entry[mask], whole.indices[mask], whole.shape) for mask in chosen
     )
     method, _, seed = key.rpartition(".")
     settings = {"method": method, "seed": int(seed)}

@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.data import Concepts
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.dials.kernels.weights_state import Rows, Users
@@ -68,29 +68,29 @@ def served(base: Factors, dials: Dials) -> dict[str, Factors]:
     return found
 
 
-def lists_of(scenario: Scenario, goal: str, trade_off: float) -> NDArray[np.int64]:
-    return np.asarray(lists_at(scenario, goal, trade_off), np.int64)
+def lists_of(problem: Problem, goal: str, trade_off: float) -> NDArray[np.int64]:
+    return np.asarray(lists_at(problem, goal, trade_off), np.int64)
 
 
-def mean(scenario: Scenario, metric: str) -> Callable[[NDArray[np.int64]], float]:
-    return lambda lists: float(np.nanmean(scenario.judge(lists, (metric,))[metric]))
+def mean(problem: Problem, metric: str) -> Callable[[NDArray[np.int64]], float]:
+    return lambda lists: float(np.nanmean(problem.judge(lists, (metric,))[metric]))
 
 
-def within_budget(scenario: Scenario, goal: str) -> float:
+def within_budget(problem: Problem, goal: str) -> float:
     """The largest trade-off of the path that loses at most 1 % of NDCG@10."""
-    ndcg = mean(scenario, "ndcg@10")
-    base, found = ndcg(scenario.base_lists), 0.0
+    ndcg = mean(problem, "ndcg@10")
+    base, found = ndcg(problem.base_lists), 0.0
     for step in Goal.parse(goal).steps:
-        if ndcg(lists_of(scenario, goal, step)) >= 0.99 * base:
+        if ndcg(lists_of(problem, goal, step)) >= 0.99 * base:
             found = step
     return found
 
 
-def holds(name: str, scenario: Scenario, goal: str, trade_off: float, *, budget: bool, demote: bool) -> list[Claim]:
-    lists, base = lists_of(scenario, goal, trade_off), scenario.factors
-    options: dict[str, Any] = {"base_lists": scenario.base_lists, "exclude": scenario.hidden, "demote": demote}
-    dials = lists_to_dials(base, lists, scenario.subtopics, **options)
-    worth, ndcg = mean(scenario, f"{canonical(goal)}@{scenario.k}"), mean(scenario, "ndcg@10")
+def holds(name: str, problem: Problem, goal: str, trade_off: float, *, budget: bool, demote: bool) -> list[Claim]:
+    lists, base = lists_of(problem, goal, trade_off), problem.factors
+    options: dict[str, Any] = {"base_lists": problem.base_lists, "exclude": problem.hidden, "demote": demote}
+    dials = lists_to_dials(base, lists, problem.subtopics, **options)
+    worth, ndcg = mean(problem, f"{canonical(goal)}@{problem.k}"), mean(problem, "ndcg@10")
     what = f"{name}, {goal} at {trade_off:g}" + (" (1 % budget)" if budget else "") + (", demotion" if demote else "")
     start, reached = worth(dials.base_lists), worth(dials.given)
     claims = [
@@ -108,25 +108,25 @@ def holds(name: str, scenario: Scenario, goal: str, trade_off: float, *, budget:
     ]
     bars = {"scaled by 0.9": 0.99, "scaled by 1.1": 0.99, "bf16": 0.95, "fp16": 0.95, "int8": 0.9}
     for way, factors in served(base, dials).items():
-        left = (worth(np.asarray(scenario.rank(factors)[0])) - start) / (reached - start)
+        left = (worth(np.asarray(problem.rank(factors)[0])) - start) / (reached - start)
         claims.append(Claim(f"{what}: share of that gain left, {way}", left, bars[way], "higher"))
     points = 100 * (ndcg(dials.given) - ndcg(lists)) / ndcg(dials.base_lists)
     claims.append(Claim(f"{what}: NDCG@10 below the lists, percent of the base", -points, 0.5))
     return claims
 
 
-def with_rest(name: str, run: Run, scenario: Scenario, trade_off: float) -> list[Claim]:
+def with_rest(name: str, run: Run, problem: Problem, trade_off: float) -> list[Claim]:
     claims: list[Claim] = []
-    clusters = [find_concepts(run, [f"clusters={n}"], scenario) for n in (20, 100)]
+    clusters = [find_concepts(run, [f"clusters={n}"], problem) for n in (20, 100)]
     for goal, concepts, ordered in (
-        ("sc", Concepts.from_subtopics(scenario.subtopics), True),
+        ("sc", Concepts.from_subtopics(problem.subtopics), True),
         *(("ilad", it, False) for it in clusters),
     ):
-        lists, base = lists_of(scenario, goal, trade_off), scenario.factors
-        options: dict[str, Any] = {"base_lists": scenario.base_lists, "exclude": scenario.hidden, "demote": True}
+        lists, base = lists_of(problem, goal, trade_off), problem.factors
+        options: dict[str, Any] = {"base_lists": problem.base_lists, "exclude": problem.hidden, "demote": True}
         dials = lists_to_dials(base, lists, concepts, ordered=ordered, rest=True, **options)
         assert dials.rest is not None
-        worth, ndcg = mean(scenario, f"{canonical(goal)}@{scenario.k}"), mean(scenario, "ndcg@10")
+        worth, ndcg = mean(problem, f"{canonical(goal)}@{problem.k}"), mean(problem, "ndcg@10")
         what = f"{name}, {goal} at {trade_off:g}, {len(concepts)} concepts" + (", ordered" if ordered else "")
         size = np.linalg.norm(dials.rest.change, axis=1) / np.linalg.norm(base.user[dials.rest.users], axis=1)
         claims += [
@@ -204,11 +204,11 @@ def many_concepts(n_users: int = 1_000, n_items: int = 2_000, m: int = 300) -> t
     return rows_of(values, **ALL_ROWS), users
 
 
-def speed(name: str, scenario: Scenario) -> list[Claim]:
-    concepts = Concepts.from_subtopics(scenario.subtopics)
-    users = block_of(scenario.factors, lists_of(scenario, "sc", 0.1), scenario.base_lists, scenario.hidden, concepts)
+def speed(name: str, problem: Problem) -> list[Claim]:
+    concepts = Concepts.from_subtopics(problem.subtopics)
+    users = block_of(problem.factors, lists_of(problem, "sc", 0.1), problem.base_lists, problem.hidden, concepts)
     values = concepts.values.astype(np.float64)
-    world = f"{name}, {len(concepts)} concepts, {scenario.factors.n_items} items"
+    world = f"{name}, {len(concepts)} concepts, {problem.factors.n_items} items"
     cases = [
         (f"{world}, plain program", rows_of(values, **PLAIN), users, False, 50_000),
         (f"{world}, all rows and the least-L2 point", rows_of(values, **ALL_ROWS), users, True, 20_000),
@@ -232,16 +232,16 @@ def main() -> None:
     claims: list[Claim] = []
     for number, path in enumerate(given.runs):
         run = Run.open(path)
-        scenario, name = run.scenario("validation"), run.config.data.source
+        problem, name = run.problem("validation"), run.config.data.source
         if "speed" in given.parts and number == 0:
-            claims += speed(name, scenario)
+            claims += speed(name, problem)
         for trade_off in TRADE_OFFS if "rest" in given.parts else ():
-            claims += with_rest(name, run, scenario, trade_off)
+            claims += with_rest(name, run, problem, trade_off)
         for goal in given.goals if "holds" in given.parts else ():
-            budget = within_budget(scenario, goal)
+            budget = within_budget(problem, goal)
             for trade_off in dict.fromkeys((*TRADE_OFFS, budget)):
                 for demote in (False, True) if goal != "sc" else (False,):
-                    claims += holds(name, scenario, goal, trade_off, budget=trade_off == budget, demote=demote)
+                    claims += holds(name, problem, goal, trade_off, budget=trade_off == budget, demote=demote)
     report(claims, as_json=given.json, packages=("scipy",))
 
 

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 
 from harness import Claim, parser, report
-from recprism import BPRMF, Scenario
+from recprism import BPRMF, Problem
 from recprism.budget.path import rule_at
 from recprism.data import load_dataset
 from recprism.forms import RuleFile, collect_rule
@@ -55,7 +55,7 @@ RULE, NO_HISTORY, BY_DISTANCE = "rule", "rule, no history", "rule, goal ILD"
 MMR, MMR_CATEGORIES = "MMR, model vectors", "MMR, categories"
 Lists = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Make = Callable[[Scenario, float], Lists]
+Make = Callable[[Problem, float], Lists]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Method:
     Attributes:
         name: Name of the method, with its weight.
         values: The values of the knob, (n,), those with more diversity later.
-        tried: A scenario and a value -> lists of the users, (n_users, 10).
+        tried: A problem and a value -> lists of the users, (n_users, 10).
         served: The same from the engine.
     """
 
@@ -79,13 +79,13 @@ class Engine:
     """Qdrant in this process, with the item vectors of a model, plain and with columns of categories.
 
     Args:
-        scenario: The model, and the categories of the items.
+        problem: The model, and the categories of the items.
         users: Numbers of the users who ask.
     """
 
-    def __init__(self, scenario: Scenario, users: Lists) -> None:
-        self.users, (self.user, item) = users, scenario.factors.search_vectors
-        topics = scenario.subtopics.dense().astype(np.float32)
+    def __init__(self, problem: Problem, users: Lists) -> None:
+        self.users, (self.user, item) = users, problem.factors.search_vectors
+        topics = problem.subtopics.dense().astype(np.float32)
         unit = topics / np.maximum(np.linalg.norm(topics, axis=1, keepdims=True), 1e-9)
         self.kinds = {"plain": item} | {f"weight {it:g}": np.hstack([item, it * unit]) for it in WEIGHTS}
         self.client = QdrantClient(":memory:")
@@ -95,19 +95,19 @@ class Engine:
             self.client.upload_collection(name, vectors=vectors, ids=range(len(vectors)))
 
     @cache  # noqa: B019 (an engine lives as long as the process)
-    def candidates(self, scenario: Scenario) -> list[tuple[list[int], list[float]]]:
+    def candidates(self, problem: Problem) -> list[tuple[list[int], list[float]]]:
         """Items and scores of one plain search for each user."""
-        found = [self._search(scenario, user, "plain", None) for user in self.users.tolist()]
+        found = [self._search(problem, user, "plain", None) for user in self.users.tolist()]
         return [([it.id for it in points], [it.score for it in points]) for points in found]
 
-    def mmr(self, scenario: Scenario, kind: str, diversity: float) -> Lists:
+    def mmr(self, problem: Problem, kind: str, diversity: float) -> Lists:
         """The lists of the engine's own MMR, (n_users, 10)."""
-        found = [self._search(scenario, user, kind, diversity) for user in self.users.tolist()]
+        found = [self._search(problem, user, kind, diversity) for user in self.users.tolist()]
         return np.array([[it.id for it in points] for points in found])
 
-    def _search(self, scenario: Scenario, user: int, kind: str, diversity: float | None) -> list[Any]:
+    def _search(self, problem: Problem, user: int, kind: str, diversity: float | None) -> list[Any]:
         vector = np.pad(self.user[user], (0, self.kinds[kind].shape[1] - self.user.shape[1]))
-        seen = models.Filter(must_not=[models.HasIdCondition(has_id=scenario.seen.row(user).tolist())])
+        seen = models.Filter(must_not=[models.HasIdCondition(has_id=problem.seen.row(user).tolist())])
         query: Any = vector
         if diversity is not None:
             how = models.Mmr(diversity=diversity, candidates_limit=DEPTH)
@@ -116,9 +116,9 @@ class Engine:
         return self.client.query_points(kind, query=query, limit=limit, query_filter=seen, with_payload=False).points
 
 
-def mmr_in_numpy(scenario: Scenario, users: Lists, vectors: NDArray[np.float32], diversity: float) -> Lists:
+def mmr_in_numpy(problem: Problem, users: Lists, vectors: NDArray[np.float32], diversity: float) -> Lists:
     """What Qdrant computes: the most relevant item, then the best of relevance less the largest similarity."""
-    items, scores = (it[users, :DEPTH] for it in scenario.candidates)
+    items, scores = (it[users, :DEPTH] for it in problem.candidates)
     parts = [slice(first, first + BLOCK) for first in range(0, len(users), BLOCK)]
     return np.vstack([_mmr(items[part], scores[part], vectors, diversity) for part in parts])
 
@@ -141,10 +141,10 @@ def by_rule(engine: Engine, file: RuleFile) -> Make:
     rule, ids = ServedRule(file), file.item_ids
     number_of = {one: number for number, one in enumerate(ids.tolist())}
 
-    def make(scenario: Scenario, price: float) -> Lists:
+    def make(problem: Problem, price: float) -> Lists:
         requests = [
-            {"candidates": ids[items], "scores": scores, "history": ids[scenario.seen.row(user)]}
-            for user, (items, scores) in zip(engine.users.tolist(), engine.candidates(scenario), strict=True)
+            {"candidates": ids[items], "scores": scores, "history": ids[problem.seen.row(user)]}
+            for user, (items, scores) in zip(engine.users.tolist(), engine.candidates(problem), strict=True)
         ]
         answers = rule.rerank_many([{**it, "price": price, "reasons": False} for it in requests])
         return np.array([[number_of[one] for one in answer.ids] for answer in answers])
@@ -152,7 +152,7 @@ def by_rule(engine: Engine, file: RuleFile) -> Make:
     return make
 
 
-def methods_of(engine: Engine, validation: Scenario) -> dict[str, list[Method]]:
+def methods_of(engine: Engine, validation: Problem) -> dict[str, list[Method]]:
     """Name -> one method, or several of which validation chooses one."""
     covering, distant = (
         collect_rule(validation, rule_at(validation, goal, 0.2)) for goal in ("subtopic_coverage", "ilad_subtopics")
@@ -168,8 +168,8 @@ def methods_of(engine: Engine, validation: Scenario) -> dict[str, list[Method]]:
         return Method(
             name,
             ratio / (1 + ratio),
-            lambda scenario, value: mmr_in_numpy(scenario, engine.users, engine.kinds[kind], value),
-            lambda scenario, value: engine.mmr(scenario, kind, value),
+            lambda problem, value: mmr_in_numpy(problem, engine.users, engine.kinds[kind], value),
+            lambda problem, value: engine.mmr(problem, kind, value),
         )
 
     found[MMR] = [by_mmr(MMR, "plain", 1.0)]
@@ -177,14 +177,14 @@ def methods_of(engine: Engine, validation: Scenario) -> dict[str, list[Method]]:
     return found
 
 
-def judged(scenario: Scenario, users: Lists, lists: Lists, names: tuple[str, ...]) -> dict[str, Floats]:
+def judged(problem: Problem, users: Lists, lists: Lists, names: tuple[str, ...]) -> dict[str, Floats]:
     """Metric -> values of the users."""
-    whole = scenario.base_lists.copy()
+    whole = problem.base_lists.copy()
     whole[users] = lists
-    return {name: values[users] for name, values in scenario.judge(whole, names).items()}
+    return {name: values[users] for name, values in problem.judge(whole, names).items()}
 
 
-def curve(method: Method, validation: Scenario, users: Lists) -> Floats:
+def curve(method: Method, validation: Problem, users: Lists) -> Floats:
     """NDCG and SC of each value of the knob on validation, (n, 2)."""
     tried = [judged(validation, users, method.tried(validation, float(it)), (NDCG, SC)) for it in method.values]
     return np.array([[np.nanmean(found[NDCG]), np.nanmean(found[SC])] for found in tried])
@@ -196,7 +196,7 @@ def interval(values: Floats) -> tuple[float, float, float]:
     return float(np.nanmean(values)), float(low[0]), float(high[0])
 
 
-def compare(methods: dict[str, list[Method]], parts: tuple[Scenario, Scenario], users: Lists, budgets: list[float]):
+def compare(methods: dict[str, list[Method]], parts: tuple[Problem, Problem], users: Lists, budgets: list[float]):
     """One row for each budget and method: the knob, means with intervals, and differences to the rule."""
     validation, test = parts
     base = float(np.nanmean(judged(validation, users, validation.base_lists[users], (NDCG,))[NDCG]))
@@ -258,7 +258,7 @@ def main() -> int:
     data = load_dataset(words.data, data_root=words.data_root)
     split = data.split(seed=0)
     model = BPRMF(dim=DIM).fit(split, seed=0, device="cpu")
-    validation, test = (Scenario(model, split, data.subtopics, part) for part in ("validation", "test"))
+    validation, test = (Problem(model, split, data.subtopics, part) for part in ("validation", "test"))
     held_out = np.flatnonzero((split.validation.row_counts > 0) & (split.test.row_counts > 0))
     users = np.sort(np.random.default_rng(0).permutation(held_out)[: words.users])
     methods = methods_of(Engine(test, users), validation)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.rivals import ExposureAware
 from recprism.rule.goal import Goal
 from recprism.runs import Run
@@ -34,29 +34,29 @@ RIVAL_STEPS = (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5
 Lists = NDArray[np.int64]
 
 
-def rival(scenario: Scenario, trade_off: float) -> Lists:
+def rival(problem: Problem, trade_off: float) -> Lists:
     """Re-rank by exposure, from the same candidates; lists stay in the order of scores."""
     method = ExposureAware(trade_off=trade_off, seed=0, sort_back=True)
-    return np.asarray(method(*scenario.candidates, scenario.k, features=scenario.features), np.int64)
+    return np.asarray(method(*problem.candidates, problem.k, features=problem.features), np.int64)
 
 
-def figures(scenario: Scenario, lists: Lists) -> dict[str, float]:
+def figures(problem: Problem, lists: Lists) -> dict[str, float]:
     """Return the metrics, and what happened to items that the base lists do not show."""
-    n_items = scenario.factors.n_items
-    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
+    n_items = problem.factors.n_items
+    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (problem.base_lists, lists))
     new = after[(before == 0) & (after > 0)]
-    values = {name: float(np.nanmean(it)) for name, it in scenario.judge(lists, METRICS).items()}
+    values = {name: float(np.nanmean(it)) for name, it in problem.judge(lists, METRICS).items()}
     return {**values, "new": len(new), "once": float((new == 1).mean()) if len(new) else float("nan")}
 
 
 def best_within(
-    scenario: Scenario, make: Callable[[float], Lists], steps: tuple[float, ...], losses: list[float]
+    problem: Problem, make: Callable[[float], Lists], steps: tuple[float, ...], losses: list[float]
 ) -> list[tuple[float, dict[str, float]] | None]:
     """Return the last trade-off that keeps each loss, and its figures."""
-    base = figures(scenario, scenario.base_lists)["ndcg@10"]
+    base = figures(problem, problem.base_lists)["ndcg@10"]
     found: list[Any] = [None] * len(losses)
     for step in steps:
-        now = figures(scenario, make(step))
+        now = figures(problem, make(step))
         for at, loss in enumerate(losses):
             if now["ndcg@10"] >= (1 - loss) * base:
                 found[at] = (step, now)
@@ -89,13 +89,13 @@ def main() -> None:
 
 def compare_goals(path: str, losses: list[float], goals: list[str]) -> list[Claim]:
     """Return the rows of one run."""
-    scenario = Run.open(path).scenario("validation")
-    base = figures(scenario, scenario.base_lists)
+    problem = Run.open(path).problem("validation")
+    base = figures(problem, problem.base_lists)
     claims = [claim(f"{Path(path).name}: base lists", 0.0, base, base["ndcg@10"])]
-    methods = {goal: (partial(lists_at, scenario, goal), Goal.parse(goal).steps) for goal in goals}
-    methods[RIVAL] = (partial(rival, scenario), RIVAL_STEPS)
+    methods = {goal: (partial(lists_at, problem, goal), Goal.parse(goal).steps) for goal in goals}
+    methods[RIVAL] = (partial(rival, problem), RIVAL_STEPS)
     for name, method in methods.items():
-        for loss, found in zip(losses, best_within(scenario, *method, losses), strict=True):
+        for loss, found in zip(losses, best_within(problem, *method, losses), strict=True):
             if found is not None:
                 claims.append(claim(f"{Path(path).name}: {name}, loss at most {loss:.0%}", *found, base["ndcg@10"]))
     return claims

@@ -35,13 +35,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from harness import Claim, parser, report
-from recprism.budget import Scenario
+from recprism.budget import Problem
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import DEPTH
+from recprism.budget.problem import DEPTH
 from recprism.cmb import CMB
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.score_directions import directions
-from recprism.data import Incidence
+from recprism.data import SparseRows
 from recprism.explain import fit_choice_model
 from recprism.forms.dials import lists_to_dials, lists_to_vectors
 from recprism.metrics.statistics import bootstrap_means, percentile_interval
@@ -84,18 +84,18 @@ Lists = NDArray[np.int64]
 class World:
     """Some users, the items that they cannot be shown, and their history."""
 
-    scenario: Scenario
+    problem: Problem
     users: NDArray[np.int64]
-    gone: Incidence
-    seen: Incidence
+    gone: SparseRows
+    seen: SparseRows
 
     @classmethod
-    def of(cls, scenario: Scenario, users: NDArray[np.int64]) -> World:
-        return cls(scenario, users, scenario.hidden.take_rows(users), scenario.seen.take_rows(users))
+    def of(cls, problem: Problem, users: NDArray[np.int64]) -> World:
+        return cls(problem, users, problem.hidden.take_rows(users), problem.seen.take_rows(users))
 
     @cached_property
     def base(self) -> Factors:
-        return self.scenario.factors.of_users(self.users)
+        return self.problem.factors.of_users(self.users)
 
     @cached_property
     def pool(self) -> tuple[Lists, NDArray[np.float64]]:
@@ -109,7 +109,7 @@ class World:
 
     @cached_property
     def features(self) -> Features:
-        subtopics = self.scenario.subtopics
+        subtopics = self.problem.subtopics
         likes = subtopic_probabilities(self.seen, subtopics)
         return Features(vectors=self.base.item, subtopics=subtopics, user_subtopics=likes)
 
@@ -129,7 +129,7 @@ class World:
         keys = np.arange(len(lists))[:, None] * self.gone.n_cols + lists
         return np.where(np.isin(keys, self.gone.keys), -1, lists)
 
-    def without(self, gone: Incidence, *, consumed: bool = False) -> World:
+    def without(self, gone: SparseRows, *, consumed: bool = False) -> World:
         return replace(self, gone=self.gone.union(gone), seen=self.seen.union(gone) if consumed else self.seen)
 
 
@@ -145,17 +145,17 @@ class Method:
     change: Change | None = None
 
     @classmethod
-    def of(cls, name: str, scenario: Scenario, iterations: int) -> Method:
+    def of(cls, name: str, problem: Problem, iterations: int) -> Method:
         if name not in PLAYERS:
-            rule = replace(rule_at(scenario, GOAL, 0.1), **RULES.get(name, {}))
+            rule = replace(rule_at(problem, GOAL, 0.1), **RULES.get(name, {}))
             method = rule.reranker() if name in RULES else RIVALS[name]
             return cls(name, lambda world: world.rerank(method))
         settings = {**PLAYERS[name], "diversity": GOAL, "device": "cpu"}
         if settings["name"] == "paper":
             settings["iterations"] = iterations
-        players = CMB.preset(**settings).fit(scenario.factors, scenario.split, scenario.subtopics)
+        players = CMB.preset(**settings).fit(problem.factors, problem.split, problem.subtopics)
         after = players.factors_
-        change = Change.of(scenario.factors, players.delta_)
+        change = Change.of(problem.factors, players.delta_)
         return cls(name, lambda world: world.rank(after.of_users(world.users)), change)
 
 
@@ -174,8 +174,8 @@ def interventions(world: World, lists: Lists, generator: np.random.Generator) ->
     n, shape = len(lists), world.gone.shape
     new = newcomers(lists, world.base_lists)
     item = lists[np.arange(n), np.where(new, generator.random(new.shape), -1).argmax(1)]
-    one = Incidence.from_pairs(np.arange(n), item, shape)
-    has = world.scenario.subtopics.items.dense()
+    one = SparseRows.from_pairs(np.arange(n), item, shape)
+    has = world.problem.subtopics.items.dense()
     on_list = (has[lists] & (lists >= 0)[:, :, None]).any(1)
     banned = np.where(on_list, generator.random(on_list.shape), -1).argmax(1)
     in_banned = has[:, banned].T & on_list.any(1)[:, None]
@@ -184,18 +184,18 @@ def interventions(world: World, lists: Lists, generator: np.random.Generator) ->
         "nothing": world,
         "removed": world.without(one),
         "consumed": world.without(one, consumed=True),
-        "stock": world.without(Incidence.empty(shape).with_cols(sold_out)),
-        "ban": world.without(Incidence.from_pairs(*np.nonzero(in_banned), shape)),
+        "stock": world.without(SparseRows.empty(shape).with_cols(sold_out)),
+        "ban": world.without(SparseRows.from_pairs(*np.nonzero(in_banned), shape)),
     }
 
 
 def explanations(method: Method, world: World, lists: Lists, others: World, theirs: Lists) -> dict[str, Predict]:
     """Return what each explanation predicts in a changed world, from the lists in the unchanged one."""
-    scenario = world.scenario
-    about = {"popularity": scenario.split.train.col_counts, "history": others.history, "draws": 0}
-    chosen = fit_choice_model(*others.pool, others.base_lists, theirs, scenario.subtopics, **about)
+    problem = world.problem
+    about = {"popularity": problem.split.train.col_counts, "history": others.history, "draws": 0}
+    chosen = fit_choice_model(*others.pool, others.base_lists, theirs, problem.subtopics, **about)
     before = {"base_lists": world.base_lists, "exclude": world.gone}
-    dials = lists_to_dials(world.base, lists, scenario.subtopics, **before)
+    dials = lists_to_dials(world.base, lists, problem.subtopics, **before)
     compiled = lists_to_vectors(world.base, lists, exclude=world.gone)
     change = method.change or Change.of(world.base, compiled.perturbation)
 
@@ -237,14 +237,14 @@ def largest_factors(change: Change) -> Factors:
 
 def fitted_rule(others: World, theirs: Lists) -> Predict:
     """The rule at the trade-off whose lists come nearest to the lists of other users."""
-    rules = [rule_at(others.scenario, GOAL, trade_off).reranker() for trade_off in GRID]
+    rules = [rule_at(others.problem, GOAL, trade_off).reranker() for trade_off in GRID]
     best = max(rules, key=lambda rule: is_in(theirs, others.rerank(rule)).mean())
     return lambda after: after.rerank(best)
 
 
 def shadow_prices(world: World, lists: Lists, others: World, theirs: Lists) -> Predict:
     """Rank by score and the prices of the item's categories; equal items keep the old list."""
-    some = World.of(others.scenario, others.users[:FITTED_ON])
+    some = World.of(others.problem, others.users[:FITTED_ON])
 
     def nearness(trade_off: float) -> float:
         found = priced(some, prices_of(some, trade_off), theirs[:FITTED_ON])
@@ -256,7 +256,7 @@ def shadow_prices(world: World, lists: Lists, others: World, theirs: Lists) -> P
 
 def prices_of(world: World, trade_off: float) -> NDArray[np.float64]:
     """``(n, m)`` prices of categories in units of scores: (1 - t) * mean relevance + t * coverage, relaxed."""
-    has = world.scenario.subtopics.items.dense()
+    has = world.problem.subtopics.items.dense()
     n_present = int(has.any(0).sum())
     found = np.zeros((len(world.users), has.shape[1]))
     for user, (items, scores) in enumerate(zip(*world.pool, strict=True)):
@@ -276,21 +276,21 @@ def prices_of(world: World, trade_off: float) -> NDArray[np.float64]:
 def priced(world: World, prices: NDArray[np.float64], lists: Lists) -> Lists:
     """The k best of score + prices."""
     items, scores = world.pool
-    has = world.scenario.subtopics.items.dense()[items]
+    has = world.problem.subtopics.items.dense()[items]
     value = np.where(items >= 0, scores + np.einsum("unm,um->un", has, prices), -np.inf)
     value += 1e-6 * np.abs(scores[:, :1]) * is_in(items, lists)
     return np.take_along_axis(items, np.argsort(-value, axis=1, kind="stable")[:, :K], 1)
 
 
-def measured(scenario: Scenario, name: str, users: int, iterations: int, seed: int = 0) -> dict[str, Any]:
+def measured(problem: Problem, name: str, users: int, iterations: int, seed: int = 0) -> dict[str, Any]:
     """Return the figures of one method: explanation -> intervention -> figures."""
     generator = np.random.default_rng(seed)
-    method = Method.of(name, scenario, iterations)
-    everybody = World.of(scenario, np.arange(scenario.base.n_users))
+    method = Method.of(name, problem, iterations)
+    everybody = World.of(problem, np.arange(problem.base.n_users))
     lists = method.make(everybody)
     drawn = generator.permutation(np.flatnonzero(newcomers(lists, everybody.base_lists).any(1)))
     sample, rest = np.split(drawn, [min(users, len(drawn) // 2)])
-    world, others = World.of(scenario, sample), World.of(scenario, rest)
+    world, others = World.of(problem, sample), World.of(problem, rest)
     after = interventions(world, lists[sample], generator)
     truth = {intervention: method.make(it) for intervention, it in after.items()}
     predict = explanations(method, world, lists[sample], others, lists[rest])
@@ -298,7 +298,7 @@ def measured(scenario: Scenario, name: str, users: int, iterations: int, seed: i
         explanation: {it: counted(by(after[it]), truth[it], after[it].base_lists) for it in INTERVENTIONS}
         for explanation, by in predict.items()
     }
-    ndcg = [float(np.nanmean(scenario.judge(it, ("ndcg@10",))["ndcg@10"])) for it in (everybody.base_lists, lists)]
+    ndcg = [float(np.nanmean(problem.judge(it, ("ndcg@10",))["ndcg@10"])) for it in (everybody.base_lists, lists)]
     about = {"users": len(sample), "fitted_on": len(rest), "ndcg_change": ndcg[1] / ndcg[0] - 1}
     about["newcomers"] = float(newcomers(lists, everybody.base_lists).sum(1).mean())
     about["lists_that_change"] = {it: float(1 - same_sets(truth[it], lists[sample]).mean()) for it in INTERVENTIONS}
@@ -375,8 +375,8 @@ def main() -> None:
     claims: list[Claim] = []
     details: dict[str, Any] = {}
     for path in given.runs:
-        scenario = Run.open(path).scenario("validation")
-        details[path.name] = {name: measured(scenario, name, given.users, given.iterations) for name in given.methods}
+        problem = Run.open(path).problem("validation")
+        details[path.name] = {name: measured(problem, name, given.users, given.iterations) for name in given.methods}
         claims += claims_of(path.name, details[path.name])
         if not given.json:
             print_table(path.name, details[path.name])

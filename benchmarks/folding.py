@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from recprism.common.checks import COUNT, POSITIVE, require_seed
 from recprism.common.threads import one_thread
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models.factors import Factors, FloatArray
 from recprism.models.sampling import NegativeSampler
@@ -24,7 +24,7 @@ CLOSE = 1e-3  # a step below this share of the vector is the last; the remaining
 
 def fold_in(
     factors: Factors,
-    interactions: Incidence | Any,
+    interactions: SparseRows | Any,
     *,
     weight_decay: float = 2.0,
     negatives: int = 8,
@@ -51,7 +51,7 @@ def fold_in(
         InputError: The number of items differs, or a setting is out of range.
 
     """
-    taken = Incidence.coerce(interactions)
+    taken = SparseRows.coerce(interactions)
     if taken.n_cols != factors.n_items:
         raise InputError(
             f"the interactions have {taken.n_cols} items and the model {factors.n_items}; index both alike"
@@ -77,7 +77,7 @@ def fold_in(
     return vectors
 
 
-def _pairs(taken: Incidence, rows: NDArray[np.int64], negatives: int, seed: int) -> tuple[Tensor, Tensor]:
+def _pairs(taken: SparseRows, rows: NDArray[np.int64], negatives: int, seed: int) -> tuple[Tensor, Tensor]:
     """Return the items of the rows, (n,), and negatives for each of them, (n, negatives)."""
     some = taken.take_rows(rows)
     own = torch.from_numpy(some.indices.astype(np.int64))

@@ -29,7 +29,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import SearchSettings
 from recprism.cmb.search_loop import search
 from recprism.cmb.space import FactorSpace
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context
@@ -82,13 +82,13 @@ def rates() -> dict[str, float]:
     }
 
 
-def vectors(n_users: int, n_items: int, dim: int, seen: int) -> tuple[torch.Tensor, torch.Tensor, Incidence]:
+def vectors(n_users: int, n_items: int, dim: int, seen: int) -> tuple[torch.Tensor, torch.Tensor, SparseRows]:
     generator = torch.Generator(device="cuda").manual_seed(0)
     user, item = (torch.randn(n, dim, device="cuda", generator=generator) for n in (n_users, n_items))
     rng = np.random.default_rng(0)
     first = rng.integers(0, n_items // seen, (n_users, seen)) + np.arange(seen) * (n_items // seen)  # rising, distinct
     starts = np.arange(0, n_users * seen + 1, seen, dtype=np.int64)
-    return user, item, Incidence(starts, first.astype(np.int32).ravel(), n_items)
+    return user, item, SparseRows(starts, first.astype(np.int32).ravel(), n_items)
 
 
 def floors(n_users: int, n_items: int, dim: int, rate: dict[str, float]) -> dict[str, float]:
@@ -118,7 +118,7 @@ def ranking(rate: dict[str, float]) -> tuple[list[Claim], dict[str, Any]]:
     return claims, details
 
 
-def ranked(user: torch.Tensor, item: torch.Tensor, exclude: Incidence) -> tuple[dict[str, float], float]:
+def ranked(user: torch.Tensor, item: torch.Tensor, exclude: SparseRows) -> tuple[dict[str, float], float]:
     """Milliseconds of ours, called and replayed, and of plain torch; share of places that differ."""
     scores, graph = torch.empty(len(user), len(item), device="cuda"), torch.cuda.CUDAGraph()
     fused, plain = (topk(user, item, K, exclude=exclude, engine=engine)[0] for engine in ("auto", "torch"))
@@ -197,13 +197,13 @@ def trained(model: Any, split: Split) -> tuple[list[tuple[float, float]], Factor
 def front(factors: Factors, split: Split, subtopics: Subtopics) -> list[Claim]:
     """From vectors to the certified front: candidates, eight sets of optimal lists, their metrics, the certificate."""
     from recprism.budget.path import walk  # noqa: PLC0415
-    from recprism.budget.scenario import Scenario  # noqa: PLC0415 - needs numba, which the rest does not
+    from recprism.budget.problem import Problem  # noqa: PLC0415 - needs numba, which the rest does not
 
     claims = []
     for goal, bar in GOALS.items():
 
         def run(goal: str = goal) -> None:
-            walk(Scenario(factors, split, subtopics, "test"), goal, (*BUDGETS, f"{goal}@10")).certificate(BUDGETS)
+            walk(Problem(factors, split, subtopics, "test"), goal, (*BUDGETS, f"{goal}@10")).certificate(BUDGETS)
 
         claims.append(Claim(f"ML-1M: seconds from vectors to the certified front, {goal}", seconds(run), bar))
     return claims
@@ -221,14 +221,14 @@ def pack(folder: Path, data_root: str | None) -> None:
         np.savez_compressed(folder / f"{name}.npz", **arrays, **{f"topics_{k}": v for k, v in _arrays(topics).items()})
 
 
-def _arrays(matrix: Incidence) -> dict[str, Any]:
+def _arrays(matrix: SparseRows) -> dict[str, Any]:
     return {"indptr": matrix.indptr, "indices": matrix.indices, "n_cols": np.array(matrix.n_cols)}
 
 
 def unpack(path: Path) -> tuple[Split, Subtopics]:
     arrays = np.load(path)
     train, validation, test, topics = (
-        Incidence(arrays[f"{name}_indptr"], arrays[f"{name}_indices"], int(arrays[f"{name}_n_cols"]))
+        SparseRows(arrays[f"{name}_indptr"], arrays[f"{name}_indices"], int(arrays[f"{name}_n_cols"]))
         for name in (*PARTS, "topics")
     )
     split = Split(train, validation, test, np.arange(train.n_rows), np.arange(train.n_cols))

@@ -31,7 +31,7 @@ from large_worlds import Catalogue
 from memory import peak_gib
 from recprism.cmb import CMB
 from recprism.cmb.history import Progress
-from recprism.data import Incidence, Split, stream_parquet
+from recprism.data import SparseRows, Split, stream_parquet
 from recprism.models import Factors
 from recprism.ranking import topk_blocks
 
@@ -113,7 +113,7 @@ def rank(chosen: Any) -> dict[str, Any]:
     }
 
 
-def as_by_a_sort(factors: Factors, users: Any, seen: Incidence, rows: Any, lists: Any) -> float:
+def as_by_a_sort(factors: Factors, users: Any, seen: SparseRows, rows: Any, lists: Any) -> float:
     """Share of the lists whose scores are, to rounding, the largest of all unseen items in double precision."""
     item, same = factors.item.astype(np.float64), 0
     for row, of_user in zip(rows, lists, strict=True):
@@ -129,7 +129,7 @@ def learn(chosen: Any) -> dict[str, Any]:
     start = time.perf_counter()
     factors = Factors.load(chosen.folder / VECTORS, mapped=True)
     seen = stream_parquet(chosen.folder / LOG, user_ids=factors.user_ids, item_ids=factors.item_ids).matrix
-    nothing = Incidence.empty(seen.shape)
+    nothing = SparseRows.empty(seen.shape)
     split = Split(seen, nothing, nothing, factors.user_ids, factors.item_ids)
     read, clock, busy = time.perf_counter(), [], []
 

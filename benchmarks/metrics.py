@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from harness import Claim, interleaved, parser, report
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import DEFAULT_METRICS, METRICS, Context, compare, evaluate
 from recprism.ranking import topk
@@ -69,16 +69,16 @@ def ratio(seconds: dict[str, float], ours: str, theirs: str) -> float:
     return round(seconds[ours] / seconds[theirs], 3)
 
 
-def plain_lists(user: Any, item: Any, seen: Incidence) -> Any:
+def plain_lists(user: Any, item: Any, seen: SparseRows) -> Any:
     scores = torch.from_numpy(user) @ torch.from_numpy(item).T
     scores.view(-1)[torch.from_numpy(seen.keys)] = -torch.inf
     return scores.topk(K)
 
 
-def interactions(generator: np.random.Generator, per_user: int) -> Incidence:
+def interactions(generator: np.random.Generator, per_user: int) -> SparseRows:
     counts = generator.geometric(1 / per_user, N_USERS)
     popular_first = (N_ITEMS * generator.random(counts.sum()) ** 2).astype(int)
-    return Incidence.from_pairs(np.repeat(np.arange(N_USERS), counts), popular_first, (N_USERS, N_ITEMS))
+    return SparseRows.from_pairs(np.repeat(np.arange(N_USERS), counts), popular_first, (N_USERS, N_ITEMS))
 
 
 def subtopics(generator: np.random.Generator) -> Subtopics:

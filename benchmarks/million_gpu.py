@@ -25,7 +25,7 @@ import torch
 
 from harness import Claim, parser, report
 from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, facts_of, rule_of, seen_of
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.forms.dials import lists_to_dials
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
@@ -65,12 +65,12 @@ def blocks(n: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
-def rows_of(seen: Incidence, rows: slice) -> Incidence:
+def rows_of(seen: SparseRows, rows: slice) -> SparseRows:
     starts = seen.indptr[rows.start : rows.stop + 1]
-    return Incidence(starts - starts[0], seen.indices[starts[0] : starts[-1]], seen.n_cols)
+    return SparseRows(starts - starts[0], seen.indices[starts[0] : starts[-1]], seen.n_cols)
 
 
-def warmed(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, float]:
+def warmed(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str, float]:
     """Compile all kernels on a few users; seconds that the first run in a new process takes in addition."""
     start = time.perf_counter()
     some = slice(0, min(WARM, len(user)))
@@ -81,7 +81,7 @@ def warmed(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str,
     return {"seconds": time.perf_counter() - start}
 
 
-def served(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
+def served(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str, Any]:
     """The whole way: arrays in, arrays out."""
     print("arrays to arrays ...", file=sys.stderr, flush=True)
     if chosen.device == "cuda":
@@ -111,7 +111,7 @@ def served(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str,
     }
 
 
-def two_searches(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
+def two_searches(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str, Any]:
     """The search alone on the same candidates, on the device and on all cores."""
     print("two searches ...", file=sys.stderr, flush=True)
     some = slice(0, min(SEARCHED, len(user)))
@@ -159,7 +159,7 @@ def lost(rule: BatchRule, candidates: Any, scores: Any, found: Any, wanted: Any)
     return float((value(wanted[rows]) - value(found[rows])).max())
 
 
-def same_dials(file: RuleFile, user: Any, seen: Incidence, chosen: Any) -> dict[str, Any]:
+def same_dials(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str, Any]:
     """Dials of a few users on the device against ``lists_to_dials`` on the processors, for the same lists."""
     print("dials on the processors ...", file=sys.stderr, flush=True)
     some = slice(0, min(CHECKED, len(user)))

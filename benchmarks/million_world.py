@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from large_worlds import Catalogue
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.forms.rule_file import RuleFile
 
 USERS, ITEMS, DIM, SEEN = 1_000_000, 100_000, 64, 20
@@ -42,12 +42,12 @@ def rule_of(made: Catalogue) -> RuleFile:
     )
 
 
-def seen_of(users: int, items: int, each: int = SEEN) -> Incidence:
+def seen_of(users: int, items: int, each: int = SEEN) -> SparseRows:
     """Items that each user knows, at random: rising and distinct, one of each part of the catalogue."""
     part = items // each
     inside = np.random.default_rng(5).integers(0, part, (users, each), np.int32)
     found = inside + np.arange(each, dtype=np.int32) * np.int32(part)
-    return Incidence(np.arange(0, users * each + 1, each, dtype=np.int64), found.ravel(), items)
+    return SparseRows(np.arange(0, users * each + 1, each, dtype=np.int64), found.ravel(), items)
 
 
 def facts_of(file: RuleFile) -> dict[str, Any]:

@@ -3,10 +3,10 @@
     python benchmarks/pages.py --data-root DIR [--sets ml-1m amazon-cds-2014] [--json]
 
 BPRMF (50 factors) is trained on 70 % of the users. Another 15 % are folded in from their training interactions and
-judged on the test part. All gains are over the base model in the same scenario.
+judged on the test part. All gains are over the base model in the same problem.
 
-Scenarios: the first page, the second page, what follows when five items are consumed, and two random fifths of the
-catalogue out of stock. "robust" vectors were fitted to several scenarios of each user, with other random masks. There
+Problems: the first page, the second page, what follows when five items are consumed, and two random fifths of the
+catalogue out of stock. "robust" vectors were fitted to several problems of each user, with other random masks. There
 is one seed. What carried over to other users: docs/design/carry.md.
 """
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from folding import fold_in
 from harness import Claim, parser, report
-from recprism.data import Incidence, load_dataset
+from recprism.data import SparseRows, load_dataset
 from recprism.forms.dials.solve import lists_to_vectors
 from recprism.metrics import Context, evaluate
 from recprism.models import BPRMF, Factors
@@ -69,56 +69,56 @@ class Target:
     name: str
     trade_off: float
 
-    def lists(self, users: Factors, seen: Incidence) -> Lists:
+    def lists(self, users: Factors, seen: SparseRows) -> Lists:
         candidates, scores = users.rank(CANDIDATES, exclude=seen)
         method = reranker(self.name, trade_off=self.trade_off, sort_back=True)
         return np.asarray(method(candidates, scores, K, features=self.world.features))
 
-    def scenarios(self, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], Incidence]:
-        """Lists, users and exclusions of several scenarios of each user; each row has a random mask of its own."""
+    def problems(self, seed: int, masks: int) -> tuple[Lists, NDArray[np.int64], SparseRows]:
+        """Lists, users and exclusions of several problems of each user; each row has a random mask of its own."""
         users, seen = self.world.users, self.world.seen
         generator = np.random.default_rng(seed)
         first = self.lists(users, seen)
         excluded = [seen, seen.union(held(first[:, :5], seen)), seen.union(held(first, seen))]
-        excluded += [seen.union(Incidence.coerce(generator.random(seen.shape) < 1 / FIFTH)) for _ in range(masks)]
+        excluded += [seen.union(SparseRows.coerce(generator.random(seen.shape) < 1 / FIFTH)) for _ in range(masks)]
         lists = np.concatenate([first, *(self.lists(users, rows) for rows in excluded[1:])])
         return lists, np.tile(np.arange(len(first)), len(excluded)), stacked(excluded)
 
 
-def held(lists: Lists, like: Incidence) -> Incidence:
+def held(lists: Lists, like: SparseRows) -> SparseRows:
     """Lists as a matrix."""
     row, place = np.nonzero(lists >= 0)
-    return Incidence.from_pairs(row, lists[row, place], like.shape)
+    return SparseRows.from_pairs(row, lists[row, place], like.shape)
 
 
-def stacked(parts: list[Incidence]) -> Incidence:
+def stacked(parts: list[SparseRows]) -> SparseRows:
     ends = np.cumsum([0, *(len(part) for part in parts)])
     starts = [part.indptr[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
     indptr = np.concatenate([*starts, ends[-1:]]).astype(np.int64)
-    return Incidence(indptr, np.concatenate([part.indices for part in parts]), parts[0].n_cols)
+    return SparseRows(indptr, np.concatenate([part.indices for part in parts]), parts[0].n_cols)
 
 
 @lru_cache(maxsize=8)
-def out_of_stock(seen: Incidence, seed: int) -> Incidence:
+def out_of_stock(seen: SparseRows, seed: int) -> SparseRows:
     """Seen items and, for all users alike, a random fifth of the catalogue."""
     gone = np.flatnonzero(np.random.default_rng(seed).random(seen.n_cols) < 1 / FIFTH)
     rows = np.repeat(np.arange(seen.n_rows), len(gone))
-    return seen.union(Incidence.from_pairs(rows, np.tile(gone, seen.n_rows), seen.shape))
+    return seen.union(SparseRows.from_pairs(rows, np.tile(gone, seen.n_rows), seen.shape))
 
 
 Pages = dict[str, Lists]
 MASKS = (1001, 1002)
 
 
-def ranked_pages(served: Factors, seen: Incidence) -> Pages:
+def ranked_pages(served: Factors, seen: SparseRows) -> Pages:
     """What plain ranking gives: five consumed items are its own first five, the second page comes after its first."""
     first = served.rank(2 * K, exclude=seen)[0]
     pages = {"first": first[:, :K], "second": first[:, K:], "consumed": first[:, 5 : 5 + K]}
     return pages | {f"stock {seed}": served.rank(K, exclude=out_of_stock(seen, seed))[0] for seed in MASKS}
 
 
-def reranked_pages(target: Target, users: Factors, seen: Incidence) -> Pages:
-    """The re-ranker run again in each scenario."""
+def reranked_pages(target: Target, users: Factors, seen: SparseRows) -> Pages:
+    """The re-ranker run again in each problem."""
     first = target.lists(users, seen)
     pages = {
         "first": first,
@@ -128,11 +128,11 @@ def reranked_pages(target: Target, users: Factors, seen: Incidence) -> Pages:
     return pages | {f"stock {seed}": target.lists(users, out_of_stock(seen, seed)) for seed in MASKS}
 
 
-def table_pages(target: Target, users: Factors, seen: Incidence) -> Pages:
+def table_pages(target: Target, users: Factors, seen: SparseRows) -> Pages:
     """A stored list of ten minus what is gone, and then the base order."""
     first = target.lists(users, seen)
 
-    def then(kept: Lists, excluded: Incidence) -> Lists:
+    def then(kept: Lists, excluded: SparseRows) -> Lists:
         rest = users.rank(K, exclude=excluded.union(held(first, seen)))[0]
         both = np.hstack([kept, rest])
         return np.take_along_axis(both, np.argsort(both < 0, axis=1, kind="stable"), 1)[:, :K]
@@ -157,7 +157,7 @@ def gains(now: dict[str, dict[str, float]], base: dict[str, dict[str, float]]) -
     }
 
 
-def fitted(users: Factors, lists: Lists, who: Any, exclude: Incidence) -> Factors:
+def fitted(users: Factors, lists: Lists, who: Any, exclude: SparseRows) -> Factors:
     return lists_to_vectors(users, lists, users=who, exclude=exclude).applied_to(users)
 
 
@@ -167,7 +167,7 @@ def served(target: Target) -> Iterator[tuple[str, Pages]]:
     yield "re-ranker", reranked_pages(target, users, seen)
     yield "table", table_pages(target, users, seen)
     yield "user vectors", ranked_pages(fitted(users, target.lists(users, seen), None, seen), seen)
-    yield "user vectors, robust", ranked_pages(fitted(users, *target.scenarios(8, 3)), seen)
+    yield "user vectors, robust", ranked_pages(fitted(users, *target.problems(8, 3)), seen)
 
 
 def pages(target: Target) -> Iterator[dict[str, Any]]:

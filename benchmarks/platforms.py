@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gpu import PARTS, _arrays, unpack
 from harness import Claim, machine, parser, report
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.cmb import CMB
 from recprism.data import Split, Subtopics
 from recprism.forms import UserVectors
@@ -73,30 +73,30 @@ def results(path: Path) -> Arrays:
 
 
 def served(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    scenario = Scenario(factors, split, subtopics, "test")
-    return {"lists": scenario.base_lists, "metrics": means(scenario, scenario.base_lists)}
+    problem = Problem(factors, split, subtopics, "test")
+    return {"lists": problem.base_lists, "metrics": means(problem, problem.base_lists)}
 
 
 def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    scenario = Scenario(factors, split, subtopics, "test")
+    problem = Problem(factors, split, subtopics, "test")
     found = served(factors, split, subtopics)
     for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
-        compiled = UserVectors().compile(scenario, rule_at(scenario, goal, 0.2))
-        lists = scenario.rank(compiled)[0]
-        found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(scenario, lists)}
+        compiled = UserVectors().compile(problem, rule_at(problem, goal, 0.2))
+        lists = problem.rank(compiled)[0]
+        found |= {f"optimal for {goal}: lists": lists, f"optimal for {goal}: metrics": means(problem, lists)}
         found[f"optimal for {goal}: vectors"] = compiled.user
     for side in ("item", "user"):
         model = CMB(diversity="subtopic_coverage", side=side, iterations=20, device="cpu").fit(
             factors, split, subtopics
         )
-        lists = np.asarray(model.factors_.rank(10, exclude=scenario.seen)[0], np.int64)
-        found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(scenario, lists)}
+        lists = np.asarray(model.factors_.rank(10, exclude=problem.seen)[0], np.int64)
+        found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(problem, lists)}
         found[f"players, {side} side: vectors"] = getattr(model.factors_, side)
     return found
 
 
-def means(scenario: Scenario, lists: NDArray[Any]) -> NDArray[np.float64]:
-    return np.array([np.nanmean(values) for values in scenario.judge(lists, METRICS).values()])
+def means(problem: Problem, lists: NDArray[Any]) -> NDArray[np.float64]:
+    return np.array([np.nanmean(values) for values in problem.judge(lists, METRICS).values()])
 
 
 def compared(here: Arrays, others: list[Arrays]) -> list[Claim]:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, t
 
 from harness import Claim, parser, report
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.data import Dataset
 from recprism.models import BPRMF
@@ -48,16 +48,16 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     """Of one split and one trained model: what was promised and what the test says, for every certified budget."""
     split = data.split(seed=seed)
     factors = BPRMF().fit(split, seed=seed, device="cpu")
-    scenario = Scenario(factors, split, data.subtopics, "test")
-    names = (COST, f"{goal.partition('+')[0]}@{scenario.k}")
-    base = scenario.judge(scenario.base_lists, names)
+    problem = Problem(factors, split, data.subtopics, "test")
+    names = (COST, f"{goal.partition('+')[0]}@{problem.k}")
+    base = problem.judge(problem.base_lists, names)
     rows = []
     for budget in budgets:
-        kept = within_budget(scenario, BudgetQuestion.of(goal, {COST: budget}))
+        kept = within_budget(problem, BudgetQuestion.of(goal, {COST: budget}))
         if kept.rule is None:
             continue
         assert kept.certificate.part == "validation"
-        now = scenario.judge(scenario.rank(kept.rule)[0], names)
+        now = problem.judge(problem.rank(kept.rule)[0], names)
         change = {name: float(np.nanmean(now[name]) / np.nanmean(base[name]) - 1) for name in names}
         promised = kept.certificate.figures()[COST]
         facts = {"seed": seed, "budget": budget, "trade_off": kept.rule.trade_off}

@@ -2,7 +2,7 @@
 
 100 candidates with 50-dimensional vectors, lists of 10, trade-off 0.5. pyversity takes one user at a time, as its
 interface demands; it gets vectors and scores cut out beforehand and is charged for nothing else. Ours is charged for
-everything from candidates and scores to lists: checks, ranking, scaling, looking vectors up. Optimal lists are timed at
+everything from candidates and scores to lists: checks, ranking, scaling, looking vectors up. The search is timed at
 0.5 alone; "an editor's rules" are MMR with three shares of subtopics and a floor for the tail.
 """
 

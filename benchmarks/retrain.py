@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from harness import Claim, parser, report
+from recprism.budget.problem import Lists, Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.within import within_budget
-from recprism.data import Dataset, Incidence, Split, load_dataset
+from recprism.data import Dataset, SparseRows, Split, load_dataset
 from recprism.models import BPRMF, Factors
 from recprism.operate.refit import PreviousDeployment, refit
 from recprism.operate.stability import churn
@@ -42,8 +42,8 @@ class World:
     """A retraining: the old model about to serve, and the new one."""
 
     name: str
-    old: Scenario
-    new: Scenario
+    old: Problem
+    new: Problem
 
     def effect(self, lists: Lists) -> dict[str, float]:
         """NDCG and SC in per cent of the new base lists."""
@@ -58,11 +58,11 @@ def early_part(data: Dataset, split: Split) -> Split:
     found = data.interactions
     assert found.timestamp is not None
     there = found.timestamp < np.quantile(found.timestamp, EARLY)
-    known = Incidence.from_pairs(found.user[there], found.item[there], split.train.shape)
+    known = SparseRows.from_pairs(found.user[there], found.item[there], split.train.shape)
 
-    def of(part: Incidence) -> Incidence:
+    def of(part: SparseRows) -> SparseRows:
         some = np.isin(part.keys, known.keys)
-        return Incidence.from_pairs(part.row_of_entry[some], part.indices[some], part.shape)
+        return SparseRows.from_pairs(part.row_of_entry[some], part.indices[some], part.shape)
 
     parts = (of(part) for part in (split.train, split.validation, split.test))
     then = Split(*parts, split.user_ids, split.item_ids, split.settings)
@@ -82,7 +82,7 @@ def trained(split: Split, seed: int, kept: Path | None) -> Factors:
 def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iterator[World]:
     data = load_dataset("ml-1m", preset="paper", data_root=data_root)
     whole = data.split(seed=0)
-    made: dict[tuple[bool, int], Scenario] = {}
+    made: dict[tuple[bool, int], Problem] = {}
     for name in names:
         early, old_seed, new_seed = RETRAINED[name]
         for key in ((early, old_seed), (False, new_seed)):
@@ -91,7 +91,7 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
                 items = np.flatnonzero(np.isin(whole.item_ids, split.item_ids))
                 topics = data.subtopics.take_items(items)
                 kept = None if models is None else models / f"{'early' if key[0] else 'whole'}-{key[1]}.safetensors"
-                made[key] = Scenario(trained(split, key[1], kept), split, topics, "test")
+                made[key] = Problem(trained(split, key[1], kept), split, topics, "test")
         yield World(name, made[early, old_seed], made[False, new_seed])
 
 
@@ -117,7 +117,7 @@ def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
         start = time.perf_counter()
         found = refit(world.new, before, asked, trade_off=old.trade_off, max_churn=bound)
         seconds, rule = time.perf_counter() - start, found.kept.rule
-        lists = found.scenario.base_lists if rule is None else found.scenario.rank(rule)[0]
+        lists = found.problem.base_lists if rule is None else found.problem.rank(rule)[0]
         turned, _ = found.aligned.factors.rank(10, exclude=world.new.seen)
         yield row(
             "refit" if bound is None else f"refit, churn at most {bound:g}",

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness import Claim, parser, report
-from recprism.budget import Scenario
+from recprism.budget import Problem
 from recprism.budget.path import lists_at
 from recprism.budget.segments import by_segment, history_breadth
 from recprism.cmb import CMB, permuted
@@ -56,25 +56,25 @@ Curve = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A scenario, and its recommender with a column for every category."""
+    """A problem, and its recommender with a column for every category."""
 
-    scenario: Scenario
+    problem: Problem
     concepts: Concepts
     factors: Factors
     before: Values
 
     @classmethod
-    def of(cls, scenario: Scenario) -> World:
-        concepts, base = Concepts.from_subtopics(scenario.subtopics), scenario.factors
+    def of(cls, problem: Problem) -> World:
+        concepts, base = Concepts.from_subtopics(problem.subtopics), problem.factors
         weights = np.zeros((base.n_users, len(concepts.names)), np.float32)
         wide = replace(
             base, user=np.hstack([base.user, weights]), item=np.hstack([base.item, concepts.values.astype(np.float32)])
         )
-        return cls(scenario, concepts, wide, scenario.judge(scenario.base_lists, (COST, GOAL)))
+        return cls(problem, concepts, wide, problem.judge(problem.base_lists, (COST, GOAL)))
 
     def values(self, factors: Factors) -> Values:
         """Return the metrics of every user under other vectors."""
-        return self.scenario.judge(self.scenario.rank(factors)[0], (COST, GOAL))
+        return self.problem.judge(self.problem.rank(factors)[0], (COST, GOAL))
 
     def change(self, values: Values, metric: str) -> float:
         """Return the change against the base lists, in percent."""
@@ -91,11 +91,11 @@ class World:
         return np.maximum.accumulate(-losses), gains
 
 
-def segments_of(scenario: Scenario) -> dict[str, NDArray[np.int64]]:
+def segments_of(problem: Problem) -> dict[str, NDArray[np.int64]]:
     """Return (n_users,) numbers of segments, from the training history alone."""
-    train = scenario.split.train
+    train = problem.split.train
     activity = thirds(train.row_counts.astype(np.float64))
-    breadth = thirds(np.nan_to_num(history_breadth(train, scenario.subtopics)))
+    breadth = thirds(np.nan_to_num(history_breadth(train, problem.subtopics)))
     return {
         "3": activity,
         "9": 3 * activity + breadth,
@@ -109,12 +109,12 @@ def thirds(trait: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def measured(world: World, segments: NDArray[np.int64], settings: dict[str, Any], seeds: int) -> dict[str, Any]:
     """Let players search once per seed, and judge their weights and the same weights shuffled."""
-    columns = tuple(range(world.scenario.factors.dim, world.factors.dim))
+    columns = tuple(range(world.problem.factors.dim, world.factors.dim))
     asked = {**settings, "diversity": "subtopic_coverage", "side": "user", "only": columns, "device": "cpu"}
     found, shuffled, weights = [], [], []
     for seed in range(seeds if settings["name"] == "shared" else 1):
         players = CMB.preset(**asked, seed=seed)
-        players.fit(world.factors, world.scenario.split, world.scenario.subtopics, user_segments=segments)
+        players.fit(world.factors, world.problem.split, world.problem.subtopics, user_segments=segments)
         assert players.delta_.user is not None
         first = np.unique(segments, return_index=True)[1]
         weights.append(players.delta_.user[first][:, columns[0] :])
@@ -138,12 +138,12 @@ def _range(values: list[float]) -> str:
 
 def curves(world: World) -> tuple[Curve, Curve]:
     """Walk the path of the rule, and compile each point into dials."""
-    scenario = world.scenario
-    lists = [lists_at(scenario, "subtopic_coverage", trade_off) for trade_off in PATH]
-    before = {"base_lists": scenario.base_lists, "exclude": scenario.hidden}
-    dials = [lists_to_dials(scenario.factors, it, world.concepts, **before) for it in lists]
-    by_rule = world.curve([scenario.judge(it, (COST, GOAL)) for it in lists])
-    return by_rule, world.curve([world.values(it.applied_to(scenario.factors)) for it in dials])
+    problem = world.problem
+    lists = [lists_at(problem, "subtopic_coverage", trade_off) for trade_off in PATH]
+    before = {"base_lists": problem.base_lists, "exclude": problem.hidden}
+    dials = [lists_to_dials(problem.factors, it, world.concepts, **before) for it in lists]
+    by_rule = world.curve([problem.judge(it, (COST, GOAL)) for it in lists])
+    return by_rule, world.curve([world.values(it.applied_to(problem.factors)) for it in dials])
 
 
 def main() -> None:
@@ -152,10 +152,10 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=5, help="of shared credit (5)")
     options.add_argument("--segments", nargs="+", choices=SEGMENTS, default=SEGMENTS, help="which segments (3 9 all)")
     given = options.parse_args()
-    world = World.of(Run.open(given.run).scenario("validation"))
+    world = World.of(Run.open(given.run).problem("validation"))
     rule, dials = curves(world)
     table, claims, named = [HEADER], [], {}
-    segments = segments_of(world.scenario)
+    segments = segments_of(world.problem)
     for number, (name, settings) in product(given.segments, PLAYERS.items()):
         scheme = SEGMENTS[number]
         it = measured(world, segments[number], settings, given.seeds)

@@ -11,7 +11,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data import Incidence
+from recprism.data import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.forms import UserVectors
 from recprism.forms.dials.solve import lists_to_vectors, widen_margins
@@ -34,7 +34,7 @@ class World:
     base: Factors
     served: Factors
     context: Context
-    seen: Incidence | None
+    seen: SparseRows | None
 
     @cached_property
     def lists(self) -> tuple[Lists, Lists]:
@@ -68,8 +68,8 @@ def movielens(path: str) -> World:
     run = Run.open(path)
     found = run.load_result()
     context = Context.from_split(run.split(), "test", subtopics=run.subtopics())
-    served = UserVectors().compile(found.scenario, found.own_rule())
-    return World("ML-1M", run.factors(), served, context, found.scenario.seen)
+    served = UserVectors().compile(found.problem, found.own_rule())
+    return World("ML-1M", run.factors(), served, context, found.problem.seen)
 
 
 def million(n_items: int, n_users: int, seed: int = 0) -> World:
@@ -100,7 +100,7 @@ def million(n_items: int, n_users: int, seed: int = 0) -> World:
         pool, scores, K, features=Features(subtopics=subtopics)
     )
     served = lists_to_vectors(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
-    context = Context(relevant=Incidence.empty((n_users, n_items)), subtopics=subtopics)
+    context = Context(relevant=SparseRows.empty((n_users, n_items)), subtopics=subtopics)
     return World(f"{n_items:,} synthetic items", base, served, context, None)
 
 

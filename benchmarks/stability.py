@@ -17,8 +17,8 @@ import numpy as np
 
 from harness import Claim, parser, report
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
-from recprism.data import Incidence, Split, load_dataset
+from recprism.budget.problem import Problem
+from recprism.data import SparseRows, Split, load_dataset
 from recprism.forms.compiled import compile_dials
 from recprism.operate.stability import Stability, churn, stability_of
 from recprism.runs import Run
@@ -36,7 +36,7 @@ def without_the_last(split: Split) -> Split:
     assert np.array_equal(found.item_ids, split.item_ids)
     own = np.isin(found.user * split.n_items + found.item, split.train.keys)
     there = own & (found.timestamp < np.quantile(found.timestamp[own], 1 - LAST))
-    return replace(split, train=Incidence.from_pairs(found.user[there], found.item[there], split.train.shape))
+    return replace(split, train=SparseRows.from_pairs(found.user[there], found.item[there], split.train.shape))
 
 
 def claims_of(name: str, trade_off: float, base: float, found: Stability) -> list[Claim]:
@@ -64,12 +64,12 @@ def main() -> None:
     options.add_argument("--models", type=Path, help="folder that keeps the trained models for the next call")
     asked = options.parse_args()
     run = Run.open(asked.run)
-    present, seed = run.scenario(PART), run.config.seed
+    present, seed = run.problem(PART), run.config.seed
     about = (present.subtopics, PART)
     split, early = present.split, without_the_last(present.split)
     kept = (lambda name: asked.models / name) if asked.models else (lambda _: None)
-    again = Scenario(trained(split, seed + 1, kept("seed")), split, *about)
-    earlier = Scenario(trained(early, seed, kept("early")), early, *about)
+    again = Problem(trained(split, seed + 1, kept("seed")), split, *about)
+    earlier = Problem(trained(early, seed, kept("early")), early, *about)
     claims = []
     for name, before, now in (("another seed", present, again), ("new interactions", earlier, present)):
         base = churn(before.base_lists, now.base_lists)

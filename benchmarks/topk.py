@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from harness import Claim, interleaved, parser, report
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking import topk
 
 DIM, K, HISTORY_WEIGHTS = 50, 20, 20
@@ -77,7 +77,7 @@ def main() -> None:
     report(claims, as_json=chosen.json, details={"threads": chosen.threads, "engine": chosen.engine, "seconds": runs})
 
 
-def measure(factors: Factors, seen: Incidence, shape: Shape, engine: str) -> dict[str, float]:
+def measure(factors: Factors, seen: SparseRows, shape: Shape, engine: str) -> dict[str, float]:
     """Median seconds of the product, the product with a plain selection, and ours."""
     user, item = map(torch.from_numpy, factors)
     scores = torch.empty(len(user), len(item))
@@ -111,7 +111,7 @@ def peak_bytes() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def interactions(shape: Shape) -> Incidence:
+def interactions(shape: Shape) -> SparseRows:
     """Users with a few tastes each; within a history_weight few items are popular and many are not."""
     rng = np.random.default_rng(0)
     counts = 10 + rng.geometric(1 / (1.15 * shape.seen - 9), shape.n_users)  # some pairs are drawn twice
@@ -120,7 +120,7 @@ def interactions(shape: Shape) -> Incidence:
     history_weight = tastes[user, rng.integers(4, size=len(user))]
     rank = (shape.n_items // HISTORY_WEIGHTS) * rng.random(len(user)) ** 2
     catalogue = rng.permutation(shape.n_items)  # popular items may stand anywhere
-    return Incidence.from_pairs(
+    return SparseRows.from_pairs(
         user, catalogue[rank.astype(int) * HISTORY_WEIGHTS + history_weight], (shape.n_users, shape.n_items)
     )
 
@@ -130,7 +130,7 @@ def random_factors(shape: Shape) -> Factors:
     return rng.standard_normal((shape.n_users, DIM), np.float32), rng.standard_normal((shape.n_items, DIM), np.float32)
 
 
-def trained_factors(shape: Shape, seen: Incidence) -> Factors:
+def trained_factors(shape: Shape, seen: SparseRows) -> Factors:
     rng = np.random.default_rng(2)
     user = 0.1 * rng.standard_normal((shape.n_users, DIM), np.float32)
     item = 0.1 * rng.standard_normal((shape.n_items, DIM), np.float32)

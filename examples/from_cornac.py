@@ -22,7 +22,7 @@ model = BPR(k=32, max_iter=100, learning_rate=0.05, lambda_reg=0.01, seed=0, ver
 
 factors = from_cornac(model)  # it never saw one of the items: the run goes without it, and says so
 run = run_from_factors("runs/cornac", factors, data, split, overwrite=True)
-print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(run.problem(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/cornac/report.html; with draws=199 it runs the controls of its factors, too

@@ -21,7 +21,7 @@ model.fit(csr_matrix(split.train.to_scipy()), show_progress=False)
 
 factors = from_implicit(model, user_ids=split.user_ids, item_ids=split.item_ids)
 run = run_from_factors("runs/implicit", factors, data, split, overwrite=True)
-print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(run.problem(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/implicit/report.html; with draws=199 it runs the controls of its factors, too

@@ -26,7 +26,7 @@ pipeline.train(from_interactions_df(pd.DataFrame({"user_id": users, "item_id": i
 
 factors = from_lenskit(pipeline)  # it never saw one of the items: the run goes without it, and says so
 run = run_from_factors("runs/lenskit", factors, data, split, overwrite=True)
-print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(run.problem(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/lenskit/report.html; with draws=199 it runs the controls of its factors, too

@@ -22,7 +22,7 @@ exported = Path(__file__).parents[1] / "tests" / "golden" / "recbole" / "BPR.npz
 
 factors = from_recbole(exported)
 run = run_from_factors("runs/recbole", factors, data, split, overwrite=True)
-print(*rp.audit(run.scenario(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
+print(*rp.audit(run.problem(), goal="subtopic_coverage").sentences(), sep="\n")  # the audit
 print(diversify_within(run, BudgetConfig(goal="subtopic_coverage", budgets={"ndcg@10": 0.05})).certificate.sentence())
 lists = run.load_result().lists()  # live lists; .export(FOLDER, "user-vectors") writes vectors for an index
 write_report(run, draws=0)  # runs/recbole/report.html; with draws=199 it runs the controls of its factors, too

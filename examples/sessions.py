@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from recprism import Scenario, load
+from recprism import Problem, load
 from recprism.budget.path import rule_at
 from recprism.common.threads import one_thread
-from recprism.data import Dataset, Incidence, Split, Subtopics
+from recprism.data import Dataset, SparseRows, Split, Subtopics
 from recprism.forms import collect_rule
 from recprism.models import Factors
 from recprism.serving import Ranked, ServedRule, load_rule
@@ -146,23 +146,23 @@ class SessionModel(nn.Module):
         return torch.cat(parts)[torch.arange(len(rows)), lengths - 1].numpy()
 
 
-def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Scenario:
+def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Problem:
     """The model about to answer these sessions' requests; what they took so far is not shown again."""
     item = model.items.weight[:-1].detach().numpy()
     shape = (len(sessions.so_far), len(item))
     so_far, then = (_incidence(part, shape) for part in (sessions.so_far, sessions.then))
     factors = Factors.from_arrays(model.vectors(sessions.so_far), item)
-    split = Split(so_far, Incidence.empty(shape), then, factors.user_ids, factors.item_ids)
-    return Scenario(factors, split, subtopics, "test")
+    split = Split(so_far, SparseRows.empty(shape), then, factors.user_ids, factors.item_ids)
+    return Problem(factors, split, subtopics, "test")
 
 
-def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> Incidence:
-    return Incidence.from_pairs(
+def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> SparseRows:
+    return SparseRows.from_pairs(
         np.repeat(np.arange(len(rows)), [len(row) for row in rows]), np.concatenate(rows), shape
     )
 
 
-def exported(early: Scenario) -> ServedRule:
+def exported(early: Problem) -> ServedRule:
     """The rule for early sessions, written and read back as a server reads it; `recprism export` is for runs."""
     with tempfile.TemporaryDirectory() as folder:
         collect_rule(early, rule_at(early, "subtopic_coverage", TRADE_OFF)).write(Path(folder) / "rule")
@@ -176,8 +176,8 @@ def answer(rule: ServedRule, model: SessionModel, session: NDArray[np.int64]) ->
     return rule.rerank(best, scores[best], history=session, exclude=session)
 
 
-def judged(scenario: Scenario, lists: NDArray[np.int64]) -> dict[str, float]:
-    found = scenario.judge(lists, ("ndcg@10", "subtopic_coverage@10"))
+def judged(problem: Problem, lists: NDArray[np.int64]) -> dict[str, float]:
+    found = problem.judge(lists, ("ndcg@10", "subtopic_coverage@10"))
     return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 
@@ -199,8 +199,8 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
 
     def quality() -> float:
         some = Sessions(early.so_far[:JUDGED], early.then[:JUDGED])
-        scenario = serving(model, some, subtopics)
-        return judged(scenario, scenario.base_lists)["ndcg@10"]
+        problem = serving(model, some, subtopics)
+        return judged(problem, problem.base_lists)["ndcg@10"]
 
     model.learn(early.so_far, epochs, quality)
     before, now = serving(model, early, subtopics), serving(model, late, subtopics)

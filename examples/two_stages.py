@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from recprism import BPRMF, Scenario, load
+from recprism import BPRMF, Problem, load
 from recprism.budget.path import HISTORY_WEIGHT, rule_at
 from recprism.data import Dataset
 from recprism.data.split import Part
 from recprism.forms.dials import lists_to_vectors
 from recprism.models import Factors
-from recprism.rule import Optimal, subtopic_probabilities
+from recprism.rule import ListSearch, subtopic_probabilities
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]
@@ -36,16 +36,16 @@ class Stage:
     columns: NDArray[np.float32]
 
 
-def fetch(vectors: Factors, scored_by: Factors, scenario: Scenario, depth: int) -> Stage:
+def fetch(vectors: Factors, scored_by: Factors, problem: Problem, depth: int) -> Stage:
     """The best ``depth`` of ``vectors``; the score that the ranker sees is that of ``scored_by``."""
-    items, _ = vectors.rank(min(depth, vectors.n_items), exclude=scenario.seen)
+    items, _ = vectors.rank(min(depth, vectors.n_items), exclude=problem.seen)
     safe = np.maximum(items, 0)
     user, item = scored_by.search_vectors
     score = np.einsum("ud,und->un", user, item[safe])
-    popularity = np.log1p(scenario.split.train.col_counts)[safe]
-    tastes, topics = subtopic_probabilities(scenario.seen, scenario.subtopics), scenario.subtopics.dense()
+    popularity = np.log1p(problem.split.train.col_counts)[safe]
+    tastes, topics = subtopic_probabilities(problem.seen, problem.subtopics), problem.subtopics.dense()
     affinity = np.einsum("us,uns->un", np.asarray(tastes), topics[safe])
-    activity = np.broadcast_to(np.log1p(scenario.seen.row_counts)[:, None], items.shape)
+    activity = np.broadcast_to(np.log1p(problem.seen.row_counts)[:, None], items.shape)
     columns = [score, score - score.mean(1, keepdims=True), popularity, affinity, activity, topics.sum(1)[safe]]
     return Stage(items, np.stack(columns, 2).astype(np.float32))
 
@@ -53,9 +53,9 @@ def fetch(vectors: Factors, scored_by: Factors, scenario: Scenario, depth: int) 
 class Ranker:
     """A gradient-boosted ranker: how likely is it that the user takes the candidate?"""
 
-    def __init__(self, stage: Stage, scenario: Scenario) -> None:
+    def __init__(self, stage: Stage, problem: Problem) -> None:
         users = np.arange(len(stage.items))[:, None]
-        labels = np.isin(users * scenario.factors.n_items + stage.items, scenario.split.part(scenario.part).keys)
+        labels = np.isin(users * problem.factors.n_items + stage.items, problem.split.part(problem.part).keys)
         chosen = labels | (np.random.default_rng(0).random(labels.shape) < 0.1)  # a tenth of what was not taken
         chosen &= stage.items >= 0
         self.model = HistGradientBoostingClassifier(
@@ -72,27 +72,27 @@ class Ranker:
         return np.take_along_axis(stage.items, best, 1), np.take_along_axis(scores, best, 1)
 
 
-def means(scenario: Scenario, lists: Lists, names: tuple[str, ...]) -> dict[str, float]:
-    return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, names).items()}
+def means(problem: Problem, lists: Lists, names: tuple[str, ...]) -> dict[str, float]:
+    return {name: float(np.nanmean(values)) for name, values in problem.judge(lists, names).items()}
 
 
-def reranked(scenario: Scenario, items: Lists, scores: NDArray[np.float64]) -> Lists:
+def reranked(problem: Problem, items: Lists, scores: NDArray[np.float64]) -> Lists:
     """Lists optimal for SC from the ranker's hundred best."""
-    method = Optimal(trade_off=TRADE_OFF, history_weight=HISTORY_WEIGHT)
-    return np.asarray(method(items[:, :100], scores[:, :100], 10, features=scenario.features))
+    method = ListSearch(trade_off=TRADE_OFF, history_weight=HISTORY_WEIGHT)
+    return np.asarray(method(items[:, :100], scores[:, :100], 10, features=problem.features))
 
 
-def holding(scenario: Scenario) -> Factors:
+def holding(problem: Problem) -> Factors:
     """User vectors that hold the lists of the rule for SC."""
-    lists = scenario.rank(rule_at(scenario, "subtopic_coverage", TRADE_OFF))[0]
-    return lists_to_vectors(scenario.factors, lists, exclude=scenario.hidden, order=True).applied_to(scenario.factors)
+    lists = problem.rank(rule_at(problem, "subtopic_coverage", TRADE_OFF))[0]
+    return lists_to_vectors(problem.factors, lists, exclude=problem.hidden, order=True).applied_to(problem.factors)
 
 
 def compare(data: Dataset) -> list[dict[str, float | str]]:
     split = data.split(seed=0)
     base = BPRMF().fit(split, seed=0, device="cpu")
     parts: tuple[Part, Part] = ("validation", "test")
-    learning, serving = (Scenario(base, split, data.subtopics, part) for part in parts)
+    learning, serving = (Problem(base, split, data.subtopics, part) for part in parts)
     diverse, then = (holding(it) for it in (serving, learning))
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
     own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)

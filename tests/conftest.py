@@ -134,7 +134,7 @@ def trained_run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Cal
                 made.save_data(small, split)
                 made.save_factors(BPRMF(epochs=epochs, dim=dim).fit(split, seed=0, device="cpu"))
                 if (epochs, dim) in WALKED:
-                    make_path(made.scenario(), "subtopic_coverage")  # asks no question, as the studio would
+                    make_path(made.problem(), "subtopic_coverage")  # asks no question, as the studio would
                 part.rename(first)
         path = tmp_path_factory.mktemp("runs") / "run"
         shutil.copytree(first, path)
@@ -150,7 +150,7 @@ def searched_run(trained_run: Callable[..., Run]) -> Callable[..., Run]:
     def run(epochs: int = 2, dim: int = 8, **settings: object) -> Run:
         found = trained_run(epochs, dim)
         search = CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics())
-        result = Result.of_search(found.scenario(), search)
+        result = Result.of_search(found.problem(), search)
         found.set_diversify(DiversifyConfig(settings=settings))
         found.save_result(result)
         return found

@@ -62,7 +62,7 @@ def test_the_jobs_of_a_run_log_their_phases(log: pytest.LogCaptureFixture, tmp_p
     assert ended(log) == ["ranking"]
     evaluate_run(run, ["ndcg@10"], bootstrap=0)
     assert ended(log) == ["ranking and measuring"]
-    cost_of_diversity(run.scenario(), BudgetQuestion.each(["catalogue_coverage"], ["5%"]))
+    cost_of_diversity(run.problem(), BudgetQuestion.each(["catalogue_coverage"], ["5%"]))
     assert ended(log) == ["walking the path", "certifying", "walking the path"]
     diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.05}))
     assert ended(log) == ["walking the path and certifying", "writing the result"]

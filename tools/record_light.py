@@ -36,18 +36,18 @@ def main() -> None:
 def recorded(run: Run) -> list[dict[str, Any]]:
     """Requests and what the rule answers offline."""
     result = run.load_result()
-    scenario, rule = result.context(), result.own_rule()
-    ids, (items, scores), lists = scenario.split.item_ids, scenario.candidates, scenario.rank(rule)[0]
+    problem, rule = result.context(), result.own_rule()
+    ids, (items, scores), lists = problem.split.item_ids, problem.candidates, problem.rank(rule)[0]
     found = []
     for user in USERS:
         shown = items[user] >= 0
-        reasons = why_list(scenario, rule, scenario.split.user_ids[user].item())
+        reasons = why_list(problem, rule, problem.split.user_ids[user].item())
         found.append(
             {
                 "candidates": ids[items[user][shown]].tolist(),
                 "scores": scores[user][shown].tolist(),
-                "history": ids[scenario.seen.row(user)].tolist(),
-                "vector": scenario.factors.search_vectors[0][user].tolist(),
+                "history": ids[problem.seen.row(user)].tolist(),
+                "vector": problem.factors.search_vectors[0][user].tolist(),
                 "list": ids[lists[user]].tolist(),
                 "codes": [it.codes for it in reasons],
                 "sentences": [it.for_users() for it in reasons],

@@ -4,7 +4,7 @@ from recprism.api.loading import from_frames as from_frames
 from recprism.api.loading import load as load
 from recprism.api.verbs import audit as audit
 from recprism.api.verbs import diversify as diversify
-from recprism.budget.scenario import Scenario as Scenario
+from recprism.budget.problem import Problem as Problem
 from recprism.cmb.cmb import CMB as CMB
 from recprism.common.version import __version__ as __version__
 from recprism.metrics.comparison import compare as compare

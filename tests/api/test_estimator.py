@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
-from recprism import BPRMF, Diversifier, Scenario
+from recprism import BPRMF, Diversifier, Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import within_budget
 from recprism.data import Dataset, Interactions
@@ -75,13 +75,13 @@ def fitted(data: Dataset) -> Diversifier:
 def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> None:
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
-    scenario = Scenario(factors, split, data.subtopics, "test")
-    kept = within_budget(scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.3}))
+    problem = Problem(factors, split, data.subtopics, "test")
+    kept = within_budget(problem, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.3}))
     assert kept.rule is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
     assert fitted.result_.rule == kept.rule
     np.testing.assert_array_equal(fitted.base_.user, factors.user)
-    wanted = factors.ids_of(scenario.live().rank(kept.rule)[0])
+    wanted = factors.ids_of(problem.live().rank(kept.rule)[0])
     np.testing.assert_array_equal(fitted.predict(split.user_ids), wanted)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import recprism as rp
 from recprism.budget.audit import Audit
-from recprism.data import Dataset, Incidence, Split
+from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 from recprism.explain import Reason
 from recprism.explain.explained import ExplainedLists
@@ -35,17 +35,17 @@ def split(data: Dataset) -> Split:
 
 
 @pytest.fixture(scope="session")
-def case(data: Dataset, split: Split) -> rp.Scenario:
-    return rp.Scenario(rp.BPRMF(epochs=5, dim=48).fit(split, seed=0, device="cpu"), split, data.subtopics)
+def case(data: Dataset, split: Split) -> rp.Problem:
+    return rp.Problem(rp.BPRMF(epochs=5, dim=48).fit(split, seed=0, device="cpu"), split, data.subtopics)
 
 
 @pytest.fixture(scope="session")
-def costs(case: rp.Scenario) -> Audit:
+def costs(case: rp.Problem) -> Audit:
     return rp.audit(case, GOAL, budgets=BUDGETS)
 
 
 @pytest.fixture(scope="session")
-def found(case: rp.Scenario) -> rp.Result:
+def found(case: rp.Problem) -> rp.Result:
     return rp.diversify(case, GOAL, "30%")
 
 
@@ -56,14 +56,14 @@ def explanation(found: rp.Result) -> ExplainedLists:
 
 @pytest.fixture(scope="session")
 def shown(
-    data: Dataset, split: Split, case: rp.Scenario, costs: Audit, found: rp.Result, explanation: ExplainedLists
+    data: Dataset, split: Split, case: rp.Problem, costs: Audit, found: rp.Result, explanation: ExplainedLists
 ) -> dict[str, Any]:
     """Everything that the verbs return, by name."""
     return {
         "Dataset": data,
         "Split": split,
         "Factors": case.factors,
-        "Scenario": case,
+        "Problem": case,
         "Audit": costs,
         "Result": found,
         "Certificate": found.certificate,
@@ -130,7 +130,7 @@ def assert_same(one: Dataset, other: Dataset) -> None:
 
 class TestAuditAndDiversify:
     @pytest.mark.parametrize("at", range(len(BUDGETS)), ids=[f"{budget:.2%}" for budget in BUDGETS])
-    def test_they_agree_on_what_is_certified(self, case: rp.Scenario, costs: Audit, at: int) -> None:
+    def test_they_agree_on_what_is_certified(self, case: rp.Problem, costs: Audit, at: int) -> None:
         """Both are about the lists of the rule."""
         stop = costs.stops[Goal.parse(GOAL)][at]
         result = rp.diversify(case, GOAL, BUDGETS[at])
@@ -148,16 +148,16 @@ class TestAuditAndDiversify:
         changes = {row.name: row.relative for row in found.change.rows}
         assert changes[f"{GOAL}@10"] > 0
 
-    def test_without_a_certificate_nothing_changes(self, case: rp.Scenario, split: Split) -> None:
+    def test_without_a_certificate_nothing_changes(self, case: rp.Problem, split: Split) -> None:
         """Ten users are too few to certify a tiny loss."""
         train, few = split.train, split.validation.row_of_entry < 10
         rows, items = split.validation.row_of_entry[few], split.validation.indices[few]
-        fewer = replace(split, validation=Incidence.from_pairs(rows, items, train.shape))
-        result = rp.diversify(rp.Scenario(case.factors, fewer, case.subtopics), GOAL, 1e-4)
+        fewer = replace(split, validation=SparseRows.from_pairs(rows, items, train.shape))
+        result = rp.diversify(rp.Problem(case.factors, fewer, case.subtopics), GOAL, 1e-4)
         assert not result.is_changed
         assert result.rule is None
         assert result.model is case.base
-        np.testing.assert_array_equal(result.ranked(live=False)[0], result.scenario.base_lists)
+        np.testing.assert_array_equal(result.ranked(live=False)[0], result.problem.base_lists)
         assert "certified=False" in repr(result)
         with pytest.raises(InputError, match="nothing was certified, so the lists did not change"):
             result.explain()
@@ -179,7 +179,7 @@ class TestResult:
     @pytest.mark.parametrize("live", [True, False])
     def test_lists_are_those_of_the_rule(self, found: rp.Result, live: bool) -> None:
         """Scores are those of the model; the rule changes places and not scores."""
-        case = found.scenario.live() if live else found.scenario
+        case = found.problem.live() if live else found.problem
         items, scores = found.ranked(live=live)
         np.testing.assert_array_equal(items, case.rank(found.own_rule())[0])
         own = (case.factors.user[:, None, :] * case.factors.item[items]).sum(2)
@@ -188,7 +188,7 @@ class TestResult:
         np.testing.assert_array_equal(lists["item_id"].to_numpy().reshape(-1, 10), case.base.ids_of(items))
         np.testing.assert_array_equal(
             found.evaluate(("ndcg@10",), bootstrap=0).values["ndcg@10"],
-            found.scenario.judge(found.ranked(live=False)[0], ("ndcg@10",))["ndcg@10"],
+            found.problem.judge(found.ranked(live=False)[0], ("ndcg@10",))["ndcg@10"],
         )
 
     @pytest.mark.parametrize("live", [True, False])
@@ -226,7 +226,7 @@ class TestResult:
         assert model.explained > model.shuffled_all.largest
 
     def test_refuses_what_it_cannot_explain(self, found: rp.Result) -> None:
-        case = found.scenario
+        case = found.problem
         user, first = case.split.user_ids[0], case.base.ids_of(found.ranked(np.array([0]))[0][0])[0]
         for question, message in (
             (lambda: found.why("unknown"), "unknown"),
@@ -251,10 +251,10 @@ class TestResult:
             found.export(tmp_path / "vectors", form)
 
     def test_exports_ids_that_are_text_without_pickle(self, found: rp.Result, tmp_path: Path) -> None:
-        case = found.scenario
+        case = found.problem
         names = np.array([f"u{it}" for it in case.split.user_ids], dtype=object)
-        named = rp.Scenario(replace(case.factors, user_ids=names), replace(case.split, user_ids=names), case.subtopics)
-        made = replace(found, scenario=named).export(tmp_path / "named", "user-vectors", to="npz")
+        named = rp.Problem(replace(case.factors, user_ids=names), replace(case.split, user_ids=names), case.subtopics)
+        made = replace(found, problem=named).export(tmp_path / "named", "user-vectors", to="npz")
         assert isinstance(made, Export)
         with np.load(tmp_path / "named" / made.users, allow_pickle=False) as arrays:
             assert arrays["ids"].tolist() == names.tolist()
@@ -271,7 +271,7 @@ class TestResult:
 
 
 DISPLAYED = [
-    *("Dataset", "Split", "Factors", "Scenario", "Audit"),
+    *("Dataset", "Split", "Factors", "Problem", "Audit"),
     *("Result", "ExplainedLists", "Certificate", "SegmentTable"),
 ]
 

@@ -1,4 +1,4 @@
-"""Any vectors, any history, any constraints: the lists of a scenario keep what can be kept."""
+"""Any vectors, any history, any constraints: the lists of a problem keep what can be kept."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.budget.path import lists_at, rule_at
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
-from recprism.data import Incidence
+from recprism.data import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.models import Factors
@@ -26,7 +26,7 @@ def world(seed: int) -> tuple[Factors, Split, Subtopics]:
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
     factors = Factors.from_arrays(user, item, user_ids=np.arange(100, 100 + USERS), item_ids=np.arange(ITEMS) * 10)
     parts = [
-        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        SparseRows.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
         for share in (0.2, 0.0, 0.1)
     ]
     split = Split(*parts, factors.user_ids, factors.item_ids)
@@ -54,36 +54,36 @@ def test_lists_keep_constraints_at_every_length(
         "pinned": {place: ids[item] for place, item in pinned.items()},
         "max_share": shares,
     }
-    scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
-    items, scores = scenario.rank(factors, k)
+    problem = Problem(factors, split, subtopics, "test", 6, constraints=constraints)
+    items, scores = problem.rank(factors, k)
     assert items.shape == scores.shape == (USERS, k)
     assert not np.isin(items, sorted(banned)).any()
     assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in items)
-    seen = scenario.seen.dense()
+    seen = problem.seen.dense()
     shown, who = items[items >= 0], np.nonzero(items >= 0)[0]
     assert not seen[who, shown].any()
     for place, item in pinned.items():
         if place <= k:
             assert (items[~seen[:, item], place - 1] == item).all()
-    found = scenario.violations(items)
+    found = problem.violations(items)
     assert (found is None) == (not banned and not shares and not any(place <= k for place in pinned))
     some = np.array([5, 2])
-    np.testing.assert_array_equal(scenario.rank(factors, k, users=some)[0], items[some])
+    np.testing.assert_array_equal(problem.rank(factors, k, users=some)[0], items[some])
 
 
 @given(seed=st.integers(0, 1000), banned=st.sets(st.integers(0, ITEMS - 1), max_size=5))
 def test_without_constraints_and_with_bans_alone_lists_are_exact(seed: int, banned: set[int]) -> None:
     factors, split, subtopics = world(seed)
-    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"banned": factors.item_ids[sorted(banned)]})
+    problem = Problem(factors, split, subtopics, "test", 6, constraints={"banned": factors.item_ids[sorted(banned)]})
     scores = (factors.user @ factors.item.T).astype(np.float64)
-    scores[scenario.seen.dense()] = -np.inf
+    scores[problem.seen.dense()] = -np.inf
     scores[:, sorted(banned)] = -np.inf
     order = np.argsort(-scores, axis=1, kind="stable")[:, :6]
     wanted = np.where(np.take_along_axis(scores, order, 1) > -np.inf, order, -1)
-    np.testing.assert_array_equal(scenario.base_lists, wanted)
-    free = scenario.under(None)
+    np.testing.assert_array_equal(problem.base_lists, wanted)
+    free = problem.under(None)
     assert not free.constraints
-    assert not np.isin(lists_at(scenario, "ilad", 0.3), sorted(banned)).any()
+    assert not np.isin(lists_at(problem, "ilad", 0.3), sorted(banned)).any()
 
 
 def test_lists_of_other_constraints_are_stored_apart() -> None:
@@ -98,9 +98,9 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
 
     factors, split, subtopics = world(0)
     for banned in ([], [30], [40]):
-        scenario = Scenario(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
-        lists_at(scenario, "ilad", 0.3)
-        scenario.keep_lists(Goal.parse("ilad"))
+        problem = Problem(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
+        lists_at(problem, "ilad", 0.3)
+        problem.keep_lists(Goal.parse("ilad"))
     assert len(kept) == 3
 
 
@@ -109,12 +109,12 @@ def test_stored_lists_and_questions_keep_their_names() -> None:
     factors, split, subtopics = world(0)
     shares = {"max_share": {"a": "40%"}, "min_share": {"b": 0.2}}
     about = (factors, split, subtopics, "test", 6)
-    first = Scenario(*about, constraints={"banned": ["40", 30, "30"], "pinned": {"2": "70"}, **shares})
+    first = Problem(*about, constraints={"banned": ["40", 30, "30"], "pinned": {"2": "70"}, **shares})
     numbers = {"banned": [3, 4], "pinned": {"2": 7}, "max_share": {"a": 0.4}, "min_share": {"b": 0.2}}
     assert first._kind() == "test-b8d78eddcfe3"
     assert question_of(first, BudgetQuestion.of("ilad", {"ndcg@6": 0.1}))["constraints"] == numbers
     assert first.constraints.to_dict()["banned"] == [30, 40]
-    second = Scenario(*about, constraints={"tail_floor": 0.2, "per_user_diversity": "history"})
+    second = Problem(*about, constraints={"tail_floor": 0.2, "per_user_diversity": "history"})
     assert second._kind() == "test-6f3eeca22aee"
 
 
@@ -122,21 +122,21 @@ def test_pins_of_each_user_are_ids_and_come_back_as_ids() -> None:
     factors, split, subtopics = world(0)
     pins = np.full((USERS, 3), None)
     pins[1, 0], pins[2, 2] = 50, "70"
-    scenario = Scenario(factors, split, subtopics, "test", 6, constraints={"pinned": pins})
-    assert scenario.resolved.pinned[1, 0] == 5 and scenario.resolved.pinned[2, 2] == 7
-    assert (scenario.resolved.pinned >= 0).sum() == 2
+    problem = Problem(factors, split, subtopics, "test", 6, constraints={"pinned": pins})
+    assert problem.resolved.pinned[1, 0] == 5 and problem.resolved.pinned[2, 2] == 7
+    assert (problem.resolved.pinned >= 0).sum() == 2
     with pytest.raises(ValueError, match="pins of single users cannot be kept in files"):
-        scenario.constraints.to_dict()
-    freed = scenario.constraints.with_those_of(Constraints(banned=[50])).resolve(factors.item_ids)
+        problem.constraints.to_dict()
+    freed = problem.constraints.with_those_of(Constraints(banned=[50])).resolve(factors.item_ids)
     assert freed.pinned[1, 0] == -1 and freed.pinned[2, 2] == 7
 
 
 def test_empty_constraints_are_none() -> None:
     factors, split, subtopics = world(0)
     nothing = {"banned": [], "pinned": {}, "min_share": {}, "tail_floor": 0.0, "per_user_diversity": None}
-    assert not Scenario(factors, split, subtopics, "test", 6, constraints=nothing).constraints
+    assert not Problem(factors, split, subtopics, "test", 6, constraints=nothing).constraints
     with pytest.raises(ValueError, match="item 70 is pinned and banned"):
-        Scenario(factors, split, subtopics, "test", 6, constraints={"banned": [70], "pinned": {1: 70}})
+        Problem(factors, split, subtopics, "test", 6, constraints={"banned": [70], "pinned": {1: 70}})
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg"])
@@ -148,9 +148,9 @@ def test_one_user_alone_gets_the_same_list(goal: str) -> None:
     diversity = np.linspace(0, 1, USERS)
     by_id = {place: factors.item_ids[item] for place, item in pinned.items()}
     constraints = {"pinned": by_id, "per_user_diversity": diversity}
-    scenario = Scenario(factors, split, subtopics, "test", 6, constraints=constraints)
-    rule = rule_at(scenario, goal, 0.4)
-    lists = scenario.rank(rule)[0]
+    problem = Problem(factors, split, subtopics, "test", 6, constraints=constraints)
+    rule = rule_at(problem, goal, 0.4)
+    lists = problem.rank(rule)[0]
     assert len({int((row == pinned[2]).sum()) for row in lists}) == 2, "some users have seen the pinned item"
     for user in range(USERS):
-        np.testing.assert_array_equal(scenario.rank(rule, users=np.array([user]))[0][0], lists[user])
+        np.testing.assert_array_equal(problem.rank(rule, users=np.array([user]))[0][0], lists[user])

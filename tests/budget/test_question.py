@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from recprism.budget.audit import cost_of_diversity
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF
@@ -17,10 +17,10 @@ from recprism.rule import Goal
 
 
 @pytest.fixture(scope="module")
-def scenario(small: Dataset) -> Scenario:
+def problem(small: Dataset) -> Problem:
     assert small.subtopics is not None
     split = small.split(seed=0)
-    return Scenario(BPRMF(epochs=1).fit(split, seed=0, device="cpu"), split, small.subtopics, "test")
+    return Problem(BPRMF(epochs=1).fit(split, seed=0, device="cpu"), split, small.subtopics, "test")
 
 
 def test_words_and_shares_are_read() -> None:
@@ -63,17 +63,17 @@ def test_budgets_that_mean_nothing_are_refused(budgets: Any, guards: Any, said: 
 @pytest.mark.parametrize(
     "other", [{"confidence": 0.9}, {"method": "t"}, {"part": "test"}, {"budgets": {"recall@20": 0.1}}]
 )
-def test_an_audit_refuses_questions_of_another_kind(scenario: Scenario, other: dict[str, Any]) -> None:
+def test_an_audit_refuses_questions_of_another_kind(problem: Problem, other: dict[str, Any]) -> None:
     one, two = BudgetQuestion.each(["sc"], [0.01, 0.05])
     with pytest.raises(InputError, match="the questions of an audit differ in goals, budgets of ndcg@10 and weights"):
-        cost_of_diversity(scenario, [one, replace(two, **other)])
+        cost_of_diversity(problem, [one, replace(two, **other)])
 
 
 @pytest.mark.slow
-def test_the_order_of_questions_and_their_steps_count(scenario: Scenario) -> None:
+def test_the_order_of_questions_and_their_steps_count(problem: Problem) -> None:
     """Budgets are answered from the smallest on; a path has the steps that are asked for."""
     asked = BudgetQuestion.each(["sc"], [0.1, 0.3], trade_offs=(0.02, 0.05, 0.1, 0.2))
-    one, two = (cost_of_diversity(scenario, it) for it in (asked, asked[::-1]))
+    one, two = (cost_of_diversity(problem, it) for it in (asked, asked[::-1]))
     assert one.to_dict() == two.to_dict()
     (stops,) = one.stops.values()
     assert [it.budget for it in stops] == [0.1, 0.3]

@@ -1,4 +1,4 @@
-"""Scenarios of candidates with scores and no vectors."""
+"""Problems of candidates with scores and no vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from recprism import audit, diversify
 from recprism.budget.path import lists_at, rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
@@ -20,13 +20,13 @@ from recprism.runs.result import Result
 
 
 @pytest.fixture(scope="module")
-def with_vectors(small: Dataset) -> Scenario:
+def with_vectors(small: Dataset) -> Problem:
     split = small.split(seed=0)
-    return Scenario(BPRMF(dim=16, epochs=3).fit(split, seed=0), split, small.subtopics)
+    return Problem(BPRMF(dim=16, epochs=3).fit(split, seed=0), split, small.subtopics)
 
 
 @pytest.fixture(scope="module")
-def from_scores(with_vectors: Scenario) -> Scenario:
+def from_scores(with_vectors: Problem) -> Problem:
     """The same scores as a long table, in a random order of rows."""
     items, scores = with_vectors.factors.rank(700)
     ids = with_vectors.factors
@@ -39,17 +39,17 @@ def from_scores(with_vectors: Scenario) -> Scenario:
         user_ids=ids.user_ids,
         item_ids=ids.item_ids,
     )
-    return Scenario(found, with_vectors.split, with_vectors.subtopics)
+    return Problem(found, with_vectors.split, with_vectors.subtopics)
 
 
-def test_the_same_scores_give_the_same_lists(with_vectors: Scenario, from_scores: Scenario) -> None:
+def test_the_same_scores_give_the_same_lists(with_vectors: Problem, from_scores: Problem) -> None:
     np.testing.assert_array_equal(from_scores.base_lists, with_vectors.base_lists)
     for goal in ("subtopic_coverage", "ilad_subtopics", "alpha_ndcg"):
         np.testing.assert_array_equal(lists_at(from_scores, goal, 0.2), lists_at(with_vectors, goal, 0.2))
 
 
 @pytest.mark.slow
-def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores: Scenario) -> None:
+def test_a_budget_is_certified_for_the_rule(with_vectors: Problem, from_scores: Problem) -> None:
     ours, theirs = (diversify(case, budget=0.2) for case in (from_scores, with_vectors))
     assert ours.rule is not None
     assert ours.rule == theirs.rule
@@ -59,7 +59,7 @@ def test_a_budget_is_certified_for_the_rule(with_vectors: Scenario, from_scores:
     assert audit(from_scores, "subtopic_coverage", budgets=(0.1,)).to_dict()
 
 
-def test_what_needs_vectors_is_refused(from_scores: Scenario, tmp_path: Path) -> None:
+def test_what_needs_vectors_is_refused(from_scores: Problem, tmp_path: Path) -> None:
     found = Result(from_scores, Goal.parse("sc"), rule_at(from_scores, "sc", 0.1))
     for form in ("dials", "user-vectors", "boosts"):
         with pytest.raises(InputError, match="scores and no vectors"):
@@ -69,7 +69,7 @@ def test_what_needs_vectors_is_refused(from_scores: Scenario, tmp_path: Path) ->
         diversify(from_scores, "ilad", 0.2)
 
 
-def test_the_rule_of_scores_is_exported_without_vectors(from_scores: Scenario, tmp_path: Path) -> None:
+def test_the_rule_of_scores_is_exported_without_vectors(from_scores: Problem, tmp_path: Path) -> None:
     found = Result(from_scores, Goal.parse("sc"), rule_at(from_scores, "sc", 0.1))
     made = found.export(tmp_path / "out", "rule")
     assert isinstance(made, RuleFile)

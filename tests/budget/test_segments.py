@@ -21,12 +21,12 @@ from recprism.budget.segments import (
     outer_thirds,
     user_segments,
 )
-from recprism.data import Incidence, Subtopics
+from recprism.data import SparseRows, Subtopics
 from recprism.errors import InputError
 from recprism.testing.synthetic import make_world
 
 # three users: the first took items 0 to 3, the second 0 and 1, the third 0; no user took 4 or 5
-TRAIN = Incidence.coerce(np.array([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]))
+TRAIN = SparseRows.coerce(np.array([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]))
 TOPICS = Subtopics.from_pairs(np.array([0, 1, 1, 2, 3, 5]), ["a", "a", "b", "c", "d", "a"], 6)
 
 
@@ -48,7 +48,7 @@ def test_breadth_is_the_entropy_of_the_history() -> None:
     """An item of two subtopics gives half to each."""
     expected = [stats.entropy([1.5, 0.5, 1, 1]), stats.entropy([1.5, 0.5]), 0.0]
     assert history_breadth(TRAIN, TOPICS) == pytest.approx(np.array(expected) / np.log(4))
-    nothing = history_breadth(Incidence.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), TOPICS)
+    nothing = history_breadth(SparseRows.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), TOPICS)
     assert np.isnan(nothing).all(), "one user has an item without subtopics, the other has none"
 
 
@@ -138,11 +138,11 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="show no item"):
         exposure_by_segment([[-1]], [[0]], item_segments(TRAIN))
     with pytest.raises(InputError, match="of 6 items and the split has 2"):
-        history_breadth(Incidence.empty((2, 2)), TOPICS)
+        history_breadth(SparseRows.empty((2, 2)), TOPICS)
 
 
 def test_without_training_interactions_there_are_no_segments_of_items() -> None:
-    assert item_segments(Incidence.empty((2, 3))) == {}
+    assert item_segments(SparseRows.empty((2, 3))) == {}
     assert exposure_by_segment([[0]], [[1]], {}).rows == ()
 
 

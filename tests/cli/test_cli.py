@@ -509,7 +509,7 @@ def test_dials_on_the_command_line(recprism: Recprism, trained: Path, tmp_path: 
     assert recprism(*exported, tmp_path / "set").code == 0
     assert recprism("steer", run, "--user", "1", "--set", "Animation=0", "--keep").code == 0
     assert recprism(*exported, tmp_path / "plain").code == 0
-    live = Run.open(run).scenario().live()
+    live = Run.open(run).problem().live()
     row = np.flatnonzero(live.factors.user_ids == 1)
     for name, wanted in (("set", set_once["after"]), ("plain", set_once["before"])):
         items = live.rank(load_export(tmp_path / name), users=row)[0][0]

@@ -66,8 +66,8 @@ def test_a_loss_is_tested_as_the_certificate_tests_it(
     assert row["value"] < row["bound"] <= 0.3
     assert (row["confidence"], row["users"], row["users_needed"]) == (0.95, test.users, None)
     names = ("ndcg@10",)
-    before, after = (result.scenario.evaluate(it, names) for it in (result.scenario.base, result.model))
-    lists = (result.scenario.rank(it, 10)[0] for it in (result.scenario.base, result.model))
+    before, after = (result.problem.evaluate(it, names) for it in (result.problem.base, result.model))
+    lists = (result.problem.rank(it, 10)[0] for it in (result.problem.base, result.model))
     possible = [{"ndcg@10": possible_losses(*lists, "ndcg@10")}]
     for budget in (row["bound"], row["bound"] - 0.0002):  # the bound is the least budget that is certified
         made = certify(before.values, [after.values], {"ndcg@10": budget}, possible=possible)

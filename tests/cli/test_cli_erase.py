@@ -77,7 +77,7 @@ def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run.save_factors(Factors.from_arrays(made.user, made.item))
     run.set_diversify(DiversifyConfig(settings={}))
     search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.subtopics())
-    run.save_result(Result.of_search(run.scenario(), search))
+    run.save_result(Result.of_search(run.problem(), search))
     return run
 
 
@@ -195,7 +195,7 @@ def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: P
     assert model is not None
     assert model.delta_.item is not None
     model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(model.base_.user.shape))
-    run.save_result(Result.of_search(run.scenario(), model))
+    run.save_result(Result.of_search(run.problem(), model))
     with pytest.raises(InputError, match="side=user: users that were never seen"):
         erase_run(run, held_out=0.2)
 

@@ -74,7 +74,7 @@ def households(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(run: Run, households: Path) -> dict[str, Any]:
     """What Python finds for these households."""
     clusters = read_clusters(households, run.split().user_ids).numbers
-    found = rp.diversify(run.scenario(), budget=0.3, clusters=clusters)
+    found = rp.diversify(run.problem(), budget=0.3, clusters=clusters)
     assert found.certificate is not None
     return found.certificate.to_dict()
 
@@ -91,8 +91,8 @@ def test_a_run_keeps_the_clusters_of_its_certificate(
     last = kept["points"][kept["last"]]["checks"][0]
     assert last["clusters"] < last["users"] <= 2 * last["clusters"]
     result = Run.open(run.path).load_result()
-    assert result.scenario.clusters is not None
-    assert len(np.unique(result.scenario.clusters)) == -(-len(run.split().user_ids) // 2)
+    assert result.problem.clusters is not None
+    assert len(np.unique(result.problem.clusters)) == -(-len(run.split().user_ids) // 2)
     ok("export", run.path, "-o", tmp_path / "rule")
     promise = json.loads((tmp_path / "rule" / "rule.json").read_text(encoding="utf-8"))["certificate"]
     assert f"{last['users']} users of the validation part in {last['clusters']} clusters" in promise["sentence"]
@@ -101,7 +101,7 @@ def test_a_run_keeps_the_clusters_of_its_certificate(
     assert "as in the run's result, users are in" in again.err
     assert "--clusters" in commands.made_by(run, run.config.diversify.within)  # type: ignore[union-attr]
     loaded = Result.load(result.save(tmp_path / "saved"))
-    assert np.array_equal(loaded.scenario.clusters, result.scenario.clusters)  # type: ignore[arg-type]
+    assert np.array_equal(loaded.problem.clusters, result.problem.clusters)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="pass the same ones as clusters="):
         diversify_within(run, run.config.diversify.within, overwrite=True)  # type: ignore[union-attr,arg-type]
 
@@ -126,7 +126,7 @@ def test_other_clusters_than_those_of_the_certificate_are_refused(
 
 def test_new_users_of_a_refit_are_clusters_of_their_own(run: Run) -> None:
     users = run.split().user_ids
-    before = run.scenario(constraints=run.constraints).with_clusters(np.arange(len(users)) // 2)
+    before = run.problem(constraints=run.constraints).with_clusters(np.arange(len(users)) // 2)
     now = np.concatenate([users[:4], [10**6, 10**6 + 1]])
     found = _still_together(before, now)
     assert found is not None
@@ -137,9 +137,9 @@ def test_new_users_of_a_refit_are_clusters_of_their_own(run: Run) -> None:
 
 def test_clusters_of_other_users_are_refused(run: Run) -> None:
     with pytest.raises(InputError, match="users and 2 clusters of users"):
-        rp.diversify(run.scenario(), clusters=[1, 2])
+        rp.diversify(run.problem(), clusters=[1, 2])
     n = len(run.split().user_ids)
     with pytest.raises(InputError, match="cluster ids: one is missing"):
-        rp.diversify(run.scenario(), clusters=[None, *range(n - 1)])
+        rp.diversify(run.problem(), clusters=[None, *range(n - 1)])
     with pytest.raises(InputError, match="are in one cluster; a test needs at least 2 clusters"):
-        rp.diversify(run.scenario(), clusters=np.zeros(n))
+        rp.diversify(run.problem(), clusters=np.zeros(n))

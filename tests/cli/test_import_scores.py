@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import recprism as package
 from recprism import serving
 from recprism.data import Dataset
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
@@ -29,7 +29,7 @@ N_USERS, N_CANDIDATES = 250, 300
 NO_VECTORS = "has scores and no vectors"
 
 
-def _write(path: Path, columns: tuple[str, str], pairs: list[tuple[Incidence, NDArray[Any], NDArray[Any]]]) -> None:
+def _write(path: Path, columns: tuple[str, str], pairs: list[tuple[SparseRows, NDArray[Any], NDArray[Any]]]) -> None:
     tables = [dict(zip(columns, (of[it.row_of_entry], to[it.indices]), strict=True)) for it, of, to in pairs]
     pl.concat([pl.DataFrame(table) for table in tables]).write_csv(path)
 
@@ -230,11 +230,11 @@ def test_python_saves_puts_and_loads_results_of_scores(run: Path, world: Path, t
     assert made.results["put"].rule == found.rule
     with pytest.raises(InputError, match="has scores and no vectors"):
         made.factors()
-    case = found.scenario
+    case = found.problem
     assert isinstance(case.base, ScoredCandidates)
-    other = package.Scenario(replace(case.base, scores=case.base.scores * 2), case.split, case.subtopics)
+    other = package.Problem(replace(case.base, scores=case.base.scores * 2), case.split, case.subtopics)
     with pytest.raises(InputError, match="its model or its data are not those of the result"):
-        put_result(made.named("other"), replace(found, scenario=other))
+        put_result(made.named("other"), replace(found, problem=other))
 
 
 def test_files_of_other_scores_are_refused(run: Path, tmp_path: Path) -> None:

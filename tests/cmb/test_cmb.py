@@ -20,7 +20,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
 from recprism.cmb.search_loop import Progress, SearchSettings, judge, search
 from recprism.cmb.space import FactorSpace
-from recprism.data import Dataset, Incidence, Split, Subtopics
+from recprism.data import Dataset, SparseRows, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.models import Factors
@@ -36,8 +36,8 @@ def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[
     generator = np.random.default_rng(seed)
     factors = Factors.from_arrays(generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d)))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.7, 0.1, 0.1, 0.1])
-    train, validation, test = (Incidence.coerce(parts == part) for part in (1, 2, 3))
-    topics = Incidence.coerce(generator.random((n_items, 6)) < 0.3)
+    train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
+    topics = SparseRows.coerce(generator.random((n_items, 6)) < 0.3)
     subtopics = Subtopics(tuple("abcdef"), topics)
     return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), subtopics
 
@@ -46,8 +46,8 @@ def test_the_search_finds_the_best_perturbation_of_a_tiny_example() -> None:
     # Two users, three items, one factor: 27 perturbations, and SC of lists of one as the reward with a price on size.
     factors = Factors.from_arrays([[1.0], [-1.0]], [[1.0], [0.9], [-0.5]])
     subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
-    nothing = Incidence.empty((2, 3))
-    held_out = Incidence.coerce(np.eye(2, 3))
+    nothing = SparseRows.empty((2, 3))
+    held_out = SparseRows.coerce(np.eye(2, 3))
     split = Split(nothing, held_out, held_out, factors.user_ids, factors.item_ids)
     context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
     space, objective, arms = FactorSpace(factors, nothing), Objective("subtopic_coverage", lambda1=0.1), Arms(0.3, 3)

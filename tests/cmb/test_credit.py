@@ -17,7 +17,7 @@ from recprism.cmb.credit.marginal import to_items, to_users
 from recprism.cmb.credit.worth import WORTHS, by_exchange, worth_of
 from recprism.cmb.objective import resolve
 from recprism.cmb.search_loop import Progress
-from recprism.data import Dataset, Incidence, Split
+from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 from recprism.metrics import METRICS, Context, Lists, evaluate
 from recprism.models import BPRMF, Factors
@@ -182,7 +182,7 @@ def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None
 
 def test_no_label_is_used(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
-    nothing = Incidence.empty(split.train.shape)
+    nothing = SparseRows.empty(split.train.shape)
     blind = replace(split, test=nothing, validation=nothing)
     seeing = replace(split, test=nothing)
     one, two = (

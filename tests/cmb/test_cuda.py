@@ -17,7 +17,7 @@ from recprism.cmb.players._memory import Players, Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.search_loop import SearchSettings, search
 from recprism.cmb.space import FactorSpace
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context
@@ -37,8 +37,8 @@ def world(n_users: int = 150, n_items: int = 900, dim: int = 12) -> tuple[Factor
     factors = Factors.from_arrays(rng.normal(size=(n_users, dim)), rng.normal(size=(n_items, dim)))
     taken = rng.random((n_users, n_items)) < 0.05
     part = rng.integers(0, 3, taken.shape)
-    train, validation, test = (Incidence.coerce(taken & (part == number)) for number in range(3))
-    topics = Incidence.coerce(rng.random((n_items, 9)) < 0.2)
+    train, validation, test = (SparseRows.coerce(taken & (part == number)) for number in range(3))
+    topics = SparseRows.coerce(rng.random((n_items, 9)) < 0.2)
     split = Split(train, validation, test, factors.user_ids, factors.item_ids)
     return factors, split, Subtopics(tuple("abcdefghi"), topics)
 

@@ -16,7 +16,7 @@ from recprism.cmb import _sampling as sample
 from recprism.cmb._sampling import Sampling, mean_and_error
 from recprism.cmb.history import Progress
 from recprism.cmb.objective import Objective
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 from recprism.models import Factors
@@ -29,8 +29,8 @@ def world() -> tuple[Factors, Split, Subtopics]:
     rng = np.random.default_rng(0)
     factors = Factors.from_arrays(rng.normal(size=(N_USERS, 5)), rng.normal(size=(N_ITEMS, 5)))
     parts = rng.choice(4, size=(N_USERS, N_ITEMS), p=[0.7, 0.1, 0.1, 0.1])
-    train, validation, test = (Incidence.coerce(parts == part) for part in (1, 2, 3))
-    subtopics = Subtopics(tuple("abcdef"), Incidence.coerce(rng.random((N_ITEMS, 6)) < 0.3))
+    train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
+    subtopics = Subtopics(tuple("abcdef"), SparseRows.coerce(rng.random((N_ITEMS, 6)) < 0.3))
     return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), subtopics
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recprism.cmb import CMB
 from recprism.cmb.space import FactorSpace, ScorerSpace
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
@@ -43,7 +43,7 @@ def trained() -> tuple[TwoLayers, Split, Subtopics]:
     features = generator.normal(size=(N_ITEMS, DIM)) * 0.5 + kind[:, None]
     likes = generator.random((N_USERS, N_ITEMS)) < np.where(np.arange(N_USERS)[:, None] % 2 == kind, 0.6, 0.05)
     parts = generator.choice(3, size=likes.shape, p=[0.6, 0.2, 0.2])
-    train, validation, test = (Incidence.coerce(likes & (parts == part)) for part in range(3))
+    train, validation, test = (SparseRows.coerce(likes & (parts == part)) for part in range(3))
     model = TwoLayers(torch.from_numpy(features.astype(np.float32)))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     wanted = torch.from_numpy(train.dense().astype(np.float32))
@@ -98,7 +98,7 @@ def test_a_dot_product_gives_the_same_lists_either_way() -> None:
     generator = np.random.default_rng(1)
     # Small whole numbers: scores are exact and ties are many.
     factors = Factors.from_arrays(generator.integers(-3, 4, (50, 3)), generator.integers(-3, 4, (33, 3)))
-    seen = Incidence.coerce(generator.random((50, 33)) < 0.2)
+    seen = SparseRows.coerce(generator.random((50, 33)) < 0.2)
     fast, slow = FactorSpace(factors, seen), ScorerSpace(DotProduct(factors), seen, block=7)
     values = torch.from_numpy(generator.integers(-1, 2, 99) / 3).float()
     assert torch.equal(fast.lists(values, 10), slow.lists(values, 10))
@@ -107,7 +107,7 @@ def test_a_dot_product_gives_the_same_lists_either_way() -> None:
 def test_rank_scores_follows_the_rules_of_topk() -> None:
     generator = np.random.default_rng(2)
     user, item = (torch.from_numpy(generator.integers(-2, 3, (n, 2)).astype(np.float32)) for n in (20, 12))
-    seen = Incidence.coerce(generator.random((20, 12)) < 0.5)
+    seen = SparseRows.coerce(generator.random((20, 12)) < 0.5)
     for k in (1, 5, 12, 15):
         ours = rank_scores(lambda a, b: user[a:b] @ item.T, (20, 12), k, exclude=seen, block=3)
         theirs = topk(user, item, k, exclude=seen)

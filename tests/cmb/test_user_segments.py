@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recprism.cmb import CMB
 from recprism.cmb.history import Progress
 from recprism.cmb.space import FactorSpace
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -28,9 +28,9 @@ def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[
     user, item = generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d))
     factors = Factors.from_arrays(np.hstack([user, np.zeros((n_users, 6))]), np.hstack([item, topics]))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.7, 0.1, 0.1, 0.1])
-    train, validation, test = (Incidence.coerce(parts == part) for part in (1, 2, 3))
+    train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
     split = Split(train, validation, test, factors.user_ids, factors.item_ids)
-    return factors, split, Subtopics(tuple("abcdef"), Incidence.coerce(topics))
+    return factors, split, Subtopics(tuple("abcdef"), SparseRows.coerce(topics))
 
 
 def concept_players(**settings: object) -> CMB:
@@ -98,10 +98,10 @@ def planted() -> tuple[Factors, Split, Subtopics, NDArray[np.int64]]:
     item = np.hstack([np.eye(20), topics])
     user = np.hstack([taste + np.random.default_rng(0).uniform(0, 0.5, taste.shape), np.zeros((n, 2))])
     factors = Factors.from_arrays(user, item)
-    nothing = Incidence.empty((n, 20))
-    some = Incidence.coerce(np.eye(n, 20) + np.eye(n, 20, -20))
+    nothing = SparseRows.empty((n, 20))
+    some = SparseRows.coerce(np.eye(n, 20) + np.eye(n, 20, -20))
     split = Split(nothing, some, some, factors.user_ids, factors.item_ids)
-    return factors, split, Subtopics(("a", "b"), Incidence.coerce(topics)), segment_of
+    return factors, split, Subtopics(("a", "b"), SparseRows.coerce(topics)), segment_of
 
 
 def test_each_segment_learns_the_category_that_its_lists_lack() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.contest.ceilings import best_coverage, best_distances, coverage_ceiling, distance_ceiling
 from recprism.data import Dataset
 from recprism.models.registry import make_model
@@ -56,8 +56,8 @@ def test_distances_by_a_whole_program() -> None:
 def test_the_search_stays_below_the_ceiling(small: Dataset) -> None:
     split = small.split("random", seed=0).of_users(np.arange(60))
     factors = make_model("bprmf", epochs=3, patience=None).fit(split, seed=0)
-    scenario = Scenario(factors, split, small.subtopics, "validation")
-    found = [coverage_ceiling(scenario, 0.3), distance_ceiling(scenario, 0.3, users=3)]
+    problem = Problem(factors, split, small.subtopics, "validation")
+    found = [coverage_ceiling(problem, 0.3), distance_ceiling(problem, 0.3, users=3)]
     for row in found:
         assert 0.99 < row["share_of_best"] <= 1 + 1e-9
         assert row["share_of_bound"] <= 1 + 1e-9

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.budget.path import lists_at, walk
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.contest import ceilings, certificates, promotion, tuning, verdict
 from recprism.contest import contest as grid
 from recprism.contest.cases import Case, World
@@ -121,7 +121,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grid, "STRENGTHS", (0.5, 2.0))
     monkeypatch.setattr(promotion, "GOALS", ("subtopic_coverage",))
     monkeypatch.setattr(promotion, "RELEVANCE", (0.5,))
-    monkeypatch.setattr(grid, "ceilings", lambda scenario: [ceilings.coverage_ceiling(scenario, 0.3)])
+    monkeypatch.setattr(grid, "ceilings", lambda problem: [ceilings.coverage_ceiling(problem, 0.3)])
     for name in ("TRADE_OFFS", "SMALL_STEPS"):
         monkeypatch.setattr(f"recprism.budget.path.{name}", (0.05, 0.2))
 
@@ -198,7 +198,7 @@ def test_certificates_need_no_stop_after_a_refusal(small: Dataset, monkeypatch: 
     """The rows are those of the whole path, and the test's loss is that of the certified lists."""
     split = small.split("random", seed=0)
     factors = make_model("bprmf", epochs=3, patience=None).fit(split, seed=0)
-    validation, test = (Scenario(factors, split, small.subtopics, part) for part in ("validation", "test"))
+    validation, test = (Problem(factors, split, small.subtopics, part) for part in ("validation", "test"))
     goal, metric = "subtopic_coverage", "ndcg@10"
     monkeypatch.setattr(certificates, "AT_ONCE", 3)
     rows = certificates.certificate_outcomes(validation, test, (f"{goal}@10",), (0.05, 0.3))

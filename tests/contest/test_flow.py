@@ -13,7 +13,7 @@ import pytest
 from recprism.contest.cases import World
 from recprism.contest.contest import compare
 from recprism.contest.reweighted import _WeightedTriples, positive_weights, train_reweighted
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import MissingDependencyError
 
@@ -88,7 +88,7 @@ def test_without_or_tools_a_contest_does_not_start(monkeypatch: pytest.MonkeyPat
 
 
 def test_rare_categories_of_a_user_weigh_more() -> None:
-    train = Incidence.from_pairs(np.array([0, 0, 0, 0, 1]), np.array([0, 1, 2, 3, 0]), (2, 5))
+    train = SparseRows.from_pairs(np.array([0, 0, 0, 0, 1]), np.array([0, 1, 2, 3, 0]), (2, 5))
     subtopics = Subtopics.from_pairs(np.arange(4), ["a", "a", "a", "b"], n_items=5)
     weights = positive_weights(train, subtopics, 1.0)  # shares .75 and .25: inverse 4/3 and 4, their mean is 2
     np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 2 / 3, 2.0, 1.0])
@@ -98,7 +98,7 @@ def test_rare_categories_of_a_user_weigh_more() -> None:
 def test_positives_are_drawn_by_weight() -> None:
     import torch
 
-    train = Incidence.from_pairs(np.zeros(3, np.int64), np.arange(3), (1, 5))
+    train = SparseRows.from_pairs(np.zeros(3, np.int64), np.arange(3), (1, 5))
     triples = _WeightedTriples(train, 1, torch.device("cpu"), np.array([1.0, 2.0, 0.0]))
     generator = torch.Generator().manual_seed(0)
     drawn = torch.cat([batch.positives for _ in range(600) for batch in triples.batches(2, generator)])
@@ -110,12 +110,12 @@ def test_positives_are_drawn_by_weight() -> None:
 @pytest.mark.slow
 def test_more_strength_makes_lists_more_diverse(small: Any) -> None:
     split = small.split("random", seed=0)
-    from recprism.budget.scenario import Scenario
+    from recprism.budget.problem import Problem
 
     covered = []
     for strength in (0.0, 1.0):
         factors = train_reweighted(split, small.subtopics, strength, dataset="ml-latest-small", seed=0, device="cpu")
-        scenario = Scenario(factors, split, small.subtopics, "test")
+        problem = Problem(factors, split, small.subtopics, "test")
         name = "subtopic_coverage@10"
-        covered.append(float(np.nanmean(scenario.judge(scenario.base_lists, (name,))[name])))
+        covered.append(float(np.nanmean(problem.judge(problem.base_lists, (name,))[name])))
     assert covered[1] > 1.02 * covered[0]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.contest.methods import (
     DEPTHS,
     HISTORY_WEIGHTS,
@@ -36,7 +36,7 @@ from recprism.data import Dataset
 from recprism.metrics.operations import discounts
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.registry import make_model
-from recprism.rule import Optimal
+from recprism.rule import ListSearch
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
 
@@ -45,9 +45,9 @@ GOALS = [name.partition("@")[0] for name in METRICS]
 
 
 @pytest.fixture(scope="module")
-def scenario(small: Dataset) -> Scenario:
+def problem(small: Dataset) -> Problem:
     split = small.split("random", seed=0)
-    return Scenario(
+    return Problem(
         make_model("bprmf", epochs=3, patience=None).fit(split, seed=0), split, small.subtopics, "validation"
     )
 
@@ -92,14 +92,14 @@ def test_a_method_that_costs_nothing_goes_to_the_end() -> None:
     assert all(math.isfinite(t) for t, _ in points)
 
 
-def test_a_pool_adds_what_the_rule_adds_for_a_first_item(scenario: Scenario) -> None:
+def test_a_pool_adds_what_the_rule_adds_for_a_first_item(problem: Problem) -> None:
     weight, depth = 0.3, 50
-    items, scores = pool(scenario, depth, weight)
-    plain = scaled(*(array[:, :depth] for array in scenario.candidates))
-    ranked = Pool.of(items, plain, scenario.features.device, scenario.base.n_items)
-    rule = Optimal(trade_off=0.0, history_weight=weight)
-    objective = Objective.of(rule, ranked, scenario.k, scenario.features)
-    total = float(discounts(scenario.k).sum())
+    items, scores = pool(problem, depth, weight)
+    plain = scaled(*(array[:, :depth] for array in problem.candidates))
+    ranked = Pool.of(items, plain, problem.features.device, problem.base.n_items)
+    rule = ListSearch(trade_off=0.0, history_weight=weight)
+    objective = Objective.of(rule, ranked, problem.k, problem.features)
+    total = float(discounts(problem.k).sum())
     for place in (0, 7, 30):
         value = objective.parts(items[:, place : place + 1], plain[:, place : place + 1]).total
         np.testing.assert_allclose(scores[:, place], total * value, rtol=1e-9)
@@ -107,18 +107,18 @@ def test_a_pool_adds_what_the_rule_adds_for_a_first_item(scenario: Scenario) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
-def test_our_lists_are_those_of_the_rule_that_ships(scenario: Scenario, goal: str) -> None:
+def test_our_lists_are_those_of_the_rule_that_ships(problem: Problem, goal: str) -> None:
     """A rule with lifts looks at all 500 candidates; the contest holds it to its pool."""
     choice = next(it for it in ours(goal).space if it["depth"] == 500 and it.get("history_weight", 0.2) == 0.2)
-    lists = ours(goal)(scenario, 0.3, choice)
-    np.testing.assert_array_equal(lists, scenario.rank(rule_of(scenario, 0.3, **choice))[0])
+    lists = ours(goal)(problem, 0.3, choice)
+    np.testing.assert_array_equal(lists, problem.rank(rule_of(problem, 0.3, **choice))[0])
 
 
-def test_at_most_so_many_users_tune_and_all_lists_count(scenario: Scenario) -> None:
-    users = TuningUsers(scenario, users=100)
+def test_at_most_so_many_users_tune_and_all_lists_count(problem: Problem) -> None:
+    users = TuningUsers(problem, users=100)
     assert len(users.rows) == 100
     assert users.alone.base.n_users == 100
-    assert users.together.base.n_users == scenario.base.n_users
+    assert users.together.base.n_users == problem.base.n_users
     alone, together = (it.judge(it.base_lists, ("ndcg@10",))["ndcg@10"] for it in (users.alone, users.together))
     np.testing.assert_allclose(alone, together[users.rows])
     assert np.isnan(np.delete(together, users.rows)).all(), "labels of other users are not read"
@@ -126,8 +126,8 @@ def test_at_most_so_many_users_tune_and_all_lists_count(scenario: Scenario) -> N
     assert users.of(RIVALS["mmr"]) is users.alone
 
 
-def test_a_trial_is_measured_and_the_best_one_kept(scenario: Scenario) -> None:
-    users = TuningUsers(scenario, users=150)
+def test_a_trial_is_measured_and_the_best_one_kept(problem: Problem) -> None:
+    users = TuningUsers(problem, users=150)
     found = tune(RIVALS["xquad_uniform"], users, (0.05,))
     assert len(found) == TRIALS
     best = best_within(found, 0.05, METRICS[0])
@@ -149,9 +149,9 @@ def test_a_fall_of_gini_is_a_gain() -> None:
     assert relative_gain("shown_often@10", 0.4, 0.0) == 0.0
 
 
-def test_a_model_without_vectors_has_no_similarity_by_vectors(scenario: Scenario) -> None:
-    items, scores = scenario.base.rank(60)
-    base = ScoredCandidates(items, scores, scenario.base.user_ids, scenario.base.item_ids)
-    scored = Scenario(base, scenario.split, scenario.subtopics, "validation")
+def test_a_model_without_vectors_has_no_similarity_by_vectors(problem: Problem) -> None:
+    items, scores = problem.base.rank(60)
+    base = ScoredCandidates(items, scores, problem.base.user_ids, problem.base.item_ids)
+    scored = Problem(base, problem.split, problem.subtopics, "validation")
     assert {it["similarity"] for it in possible(RIVALS["mmr"], scored).space} == {"subtopics"}
-    assert len(possible(RIVALS["mmr"], scenario).space) == 2 * len(possible(RIVALS["mmr"], scored).space)
+    assert len(possible(RIVALS["mmr"], problem).space) == 2 * len(possible(RIVALS["mmr"], scored).space)

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.data import Interactions
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder
 from recprism.data.labels import split_labels
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import METHODS, Split, split_interactions
 from recprism.errors import InputError
 
@@ -24,7 +24,7 @@ def timed(seed: int, times: int) -> Interactions:
     return Interactions(keys // ITEMS, keys % ITEMS, np.arange(USERS), np.arange(ITEMS), None, clock)
 
 
-def last(interactions: Interactions, some: Incidence, user: int, n: int) -> set[int]:
+def last(interactions: Interactions, some: SparseRows, user: int, n: int) -> set[int]:
     """The last n items of a user, by sorting (time, item) in plain Python."""
     assert interactions.timestamp is not None
     rows = zip(interactions.user.tolist(), interactions.timestamp.tolist(), interactions.item.tolist(), strict=True)
@@ -86,7 +86,7 @@ def test_without_times_nothing_is_the_latest(toy_interactions: Interactions) -> 
 
 
 def test_an_unknown_interaction_has_no_place() -> None:
-    order = HistoryOrder(Incidence.from_pairs(np.array([0]), np.array([1]), (2, 3)), np.zeros(1, np.int32))
+    order = HistoryOrder(SparseRows.from_pairs(np.array([0]), np.array([1]), (2, 3)), np.zeros(1, np.int32))
     for pair in ([0, 2], [0, 0], [1, 1]):
         with pytest.raises(InputError, match="no known time"):
-            order.places_of(Incidence.from_pairs(np.array(pair[:1]), np.array(pair[1:]), (2, 3)))
+            order.places_of(SparseRows.from_pairs(np.array(pair[:1]), np.array(pair[1:]), (2, 3)))

@@ -82,9 +82,9 @@ def test_vectors_with_text_ids_for_data_with_whole_numbers(tmp_path: Path) -> No
     user, item = draw.normal(size=(4, 3)), draw.normal(size=(5, 3))
     names = [[str(one) for one in ids] for ids in (split.user_ids, split.item_ids)]
     factors = Factors.from_arrays(user[::-1], item, user_ids=names[0][::-1], item_ids=names[1])
-    scenario = run_from_factors(tmp_path / "run", factors, data, split).scenario()
-    assert scenario.factors.user_ids.tolist() == [8, 9, 10, 11]
-    np.testing.assert_allclose(scenario.factors.user, user, rtol=1e-6)
+    problem = run_from_factors(tmp_path / "run", factors, data, split).problem()
+    assert problem.factors.user_ids.tolist() == [8, 9, 10, 11]
+    np.testing.assert_allclose(problem.factors.user, user, rtol=1e-6)
 
 
 def test_streamed_tables_keep_007_and_7_apart(tmp_path: Path) -> None:

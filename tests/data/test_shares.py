@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from recprism import Diversifier, Factors
 from recprism.budget.audit import cost_of_diversity
 from recprism.budget.certifying import certify
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.common.shares import share
 from recprism.data import Dataset
@@ -56,23 +56,23 @@ def test_a_gain_above_one_is_written_in_percent() -> None:
 
 
 @pytest.fixture(scope="module")
-def scenario(small: Dataset) -> Scenario:
+def problem(small: Dataset) -> Problem:
     """Random vectors: shares are read before any work is done."""
     assert small.subtopics is not None
     split, draw = small.split(seed=0), np.random.default_rng(0)
     user, item = (draw.normal(size=(n, 4)).astype(np.float32) for n in (split.n_users, split.n_items))
     factors = Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
-    return Scenario(factors, split, small.subtopics, "test")
+    return Problem(factors, split, small.subtopics, "test")
 
 
 BASE = {"ndcg@10": np.tile([0.2, 0.4, 0.6], 400)}
 POINT = {"ndcg@10": BASE["ndcg@10"] + np.tile([0.05, -0.05, 0.0, 0.0], 300)}
 
 
-def test_python_accepts_both(scenario: Scenario) -> None:
+def test_python_accepts_both(problem: Problem) -> None:
     assert certify(BASE, [POINT], {"ndcg@10": "1%"}, confidence="95 %") == certify(BASE, [POINT], {"ndcg@10": 0.01})
     as_text, as_number = (
-        within_budget(scenario, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": it}, trade_offs=(0.1,)))
+        within_budget(problem, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": it}, trade_offs=(0.1,)))
         for it in ("5%", 0.05)
     )
     assert as_text.certificate == as_number.certificate
@@ -95,9 +95,9 @@ def test_python_accepts_both(scenario: Scenario) -> None:
         lambda _: RunConfig.model_validate({"split": {"test": 10}}),
     ],
 )
-def test_python_asks_about_a_number_above_one(ask: Callable[[Scenario], Any], scenario: Scenario) -> None:
+def test_python_asks_about_a_number_above_one(ask: Callable[[Problem], Any], problem: Problem) -> None:
     with pytest.raises(ValueError, match=r"\b(\d+) is not a share .*; did you mean \1%\?"):
-        ask(scenario)
+        ask(problem)
 
 
 TOML = """

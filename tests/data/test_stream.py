@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data import Columns, Incidence, interactions_from_frame, stream_parquet
+from recprism.data import Columns, SparseRows, interactions_from_frame, stream_parquet
 from recprism.data.interactions import keep_positives
 from recprism.errors import InputError
 
@@ -26,7 +26,7 @@ def made(n: int = 5000, seed: int = 0) -> pl.DataFrame:
     )
 
 
-def same(one: Incidence, other: Incidence) -> bool:
+def same(one: SparseRows, other: SparseRows) -> bool:
     return one.shape == other.shape and all(
         np.array_equal(getattr(one, name), getattr(other, name)) for name in ("indptr", "indices")
     )
@@ -65,7 +65,7 @@ def test_ids_that_count_from_0_and_several_files(tmp_path: Path) -> None:
         tmp_path / "part*.parquet", columns=Columns("who", "what"), user_ids=np.arange(40), item_ids=np.arange(30)
     )
     kept = everything.filter(pl.col("who") < 40)
-    assert same(streamed.matrix, Incidence.from_pairs(kept["who"].to_numpy(), kept["what"].to_numpy(), (40, 30)))
+    assert same(streamed.matrix, SparseRows.from_pairs(kept["who"].to_numpy(), kept["what"].to_numpy(), (40, 30)))
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import ChoiceModel, fit_choice_model
 from recprism.explain.choice._likelihood import RIDGE, Logit
 from recprism.explain.choice._places import ALPHA, FEATURES, ConceptRows, Places, Slots
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.runs.run import Run
 
 K = 10
@@ -186,7 +186,7 @@ def test_standard_errors_are_those_of_the_curvature_or_larger() -> None:
 def test_optimal_lists_are_explained_and_the_price_is_the_one_of_the_rule(
     trade_off: float, history_weight: float
 ) -> None:
-    lists = WORLD.lists(Optimal(trade_off=trade_off, history_weight=history_weight))
+    lists = WORLD.lists(ListSearch(trade_off=trade_off, history_weight=history_weight))
     found = WORLD.model(lists)
     assert found.explained > 0.95
     assert found.verdict == "explains"
@@ -236,7 +236,7 @@ def test_lists_of_popular_items_need_no_concepts() -> None:
 
 
 def test_shuffled_concepts_explain_nothing_of_optimal_lists() -> None:
-    found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), draws=39)
+    found = WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), draws=39)
     for shuffled in (found.shuffled_within, found.shuffled_all):
         assert shuffled is not None
         assert shuffled.largest < 0.15
@@ -252,7 +252,7 @@ def test_a_shuffle_within_deciles_keeps_concepts_that_are_deciles() -> None:
         decile[group] = number
     concepts = np.eye(10)[decile]
     lists = np.asarray(
-        Optimal(trade_off=0.3)(WORLD.items, WORLD.scores, K, features=Features(subtopics=concepts)), np.int64
+        ListSearch(trade_off=0.3)(WORLD.items, WORLD.scores, K, features=Features(subtopics=concepts)), np.int64
     )
     found = fit_choice_model(
         WORLD.items, WORLD.scores, WORLD.base, lists, concepts, popularity=WORLD.popularity, draws=19, seed=0
@@ -276,16 +276,16 @@ def test_a_guess_among_equal_items_counts_its_share() -> None:
 
 @pytest.mark.slow
 def test_on_real_data(trained_run: Callable[..., Run]) -> None:
-    scenario = trained_run(10, 16).scenario("validation")
-    items, scores = (array[:, :200] for array in scenario.candidates)
-    about = {"history": scenario.features.intents(len(items)).numpy(), "popularity": scenario.split.train.col_counts}
+    problem = trained_run(10, 16).problem("validation")
+    items, scores = (array[:, :200] for array in problem.candidates)
+    about = {"history": problem.features.intents(len(items)).numpy(), "popularity": problem.split.train.col_counts}
 
     def explained(method: Any) -> float:
-        lists = np.asarray(method(items, scores, K, features=scenario.features))
-        return fit_choice_model(items, scores, items[:, :K], lists, scenario.subtopics, draws=0, **about).explained
+        lists = np.asarray(method(items, scores, K, features=problem.features))
+        return fit_choice_model(items, scores, items[:, :K], lists, problem.subtopics, draws=0, **about).explained
 
-    assert explained(Optimal(trade_off=0.1)) > 0.95
-    assert explained(Optimal(trade_off=0.2)) > 0.95
+    assert explained(ListSearch(trade_off=0.1)) > 0.95
+    assert explained(ListSearch(trade_off=0.2)) > 0.95
     assert explained(MMR(trade_off=0.3, similarity="subtopics")) > 0.5
     assert explained(DPP(trade_off=0.3, similarity="subtopics")) > 0.5
     assert explained(MMR(trade_off=0.3)) < 0.15
@@ -298,11 +298,11 @@ def test_on_real_data(trained_run: Callable[..., Run]) -> None:
 
 @cache
 def fitted() -> ChoiceModel:
-    return WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), history=False)
+    return WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), history=False)
 
 
 def test_a_free_place_gets_the_item_that_the_rule_puts_there() -> None:
-    lists = WORLD.lists(Optimal(trade_off=0.2))
+    lists = WORLD.lists(ListSearch(trade_off=0.2))
     found = WORLD.model(lists, history=False, users=150)
     others = np.setdiff1d(np.arange(len(lists)), found.users)
     assert len(others) > 50
@@ -314,7 +314,7 @@ def test_a_free_place_gets_the_item_that_the_rule_puts_there() -> None:
 
 def test_whole_lists_are_rebuilt() -> None:
     """From the base lists, place by place until nothing changes, and from nothing."""
-    lists = WORLD.lists(Optimal(trade_off=0.2))
+    lists = WORLD.lists(ListSearch(trade_off=0.2))
     found = WORLD.model(lists, history=False)
     wanted = [set(row) for row in lists.tolist()]
     for start in (WORLD.base, np.full_like(WORLD.base, -1)):
@@ -342,7 +342,7 @@ def test_predicted_lists_hold_candidates_once(seed: int, rounds: int) -> None:
 
 
 def test_predictions_need_the_history_that_the_fit_had() -> None:
-    lists = WORLD.lists(Optimal(trade_off=0.2))
+    lists = WORLD.lists(ListSearch(trade_off=0.2))
     with pytest.raises(InputError, match="fitted with the users' history; pass history here"):
         WORLD.model(lists).predict_lists(WORLD.items, WORLD.scores, lists)
     with pytest.raises(InputError, match="fitted without a history; omit history here"):
@@ -353,7 +353,7 @@ def test_predictions_need_the_history_that_the_fit_had() -> None:
 
 
 def test_the_same_seed_gives_the_same_figures_on_any_number_of_threads() -> None:
-    lists, threads = WORLD.lists(Optimal(trade_off=0.2)), torch.get_num_threads()
+    lists, threads = WORLD.lists(ListSearch(trade_off=0.2)), torch.get_num_threads()
     found = []
     try:
         for count in (1, 2):
@@ -366,7 +366,7 @@ def test_the_same_seed_gives_the_same_figures_on_any_number_of_threads() -> None
 
 
 def test_the_dictionary_is_plain_and_complete() -> None:
-    found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), draws=3, users=50, slots=60)
+    found = WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), draws=3, users=50, slots=60)
     plain = json.loads(json.dumps(found.to_dict()))
     wanted = {"explained", "interval", "explained_shuffled_within", "explained_shuffled_all", "verdict", "right_item"}
     assert wanted | {"coefficients", "users", "slots"} <= plain.keys()
@@ -378,7 +378,7 @@ def test_the_dictionary_is_plain_and_complete() -> None:
 
 
 def test_every_number_of_a_sentence_is_a_figure_of_the_model() -> None:
-    found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), draws=3)
+    found = WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), draws=3)
     first, second, within, everywhere, *rest = found.sentences()
     assert "from scores, categories, history and popularity, explains" in first
     assert f"explains {100 * found.explained:.0f} %" in first
@@ -392,16 +392,16 @@ def test_every_number_of_a_sentence_is_a_figure_of_the_model() -> None:
 
 
 def test_without_histories_and_popularity_their_features_are_left_out() -> None:
-    found = WORLD.model(WORLD.lists(Optimal(trade_off=0.2)), history=False, popularity=None)
+    found = WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), history=False, popularity=None)
     assert "from scores and categories, explains" in found.sentences()[0]
     used = {it.feature for it in found.coefficients}
     assert used == set(FEATURES) - {"popularity", "history", "new_history", "unfilled_history", "calibration"}
 
 
 def test_concepts_may_come_in_any_form() -> None:
-    lists = WORLD.lists(Optimal(trade_off=0.2))
+    lists = WORLD.lists(ListSearch(trade_off=0.2))
     rows, cols = np.nonzero(WORLD.concepts)
-    forms = [Subtopics.from_pairs(rows, [f"c{it:02}" for it in cols], 200), Incidence.coerce(WORLD.concepts)]
+    forms = [Subtopics.from_pairs(rows, [f"c{it:02}" for it in cols], 200), SparseRows.coerce(WORLD.concepts)]
     forms += [forms[1].to_scipy(), WORLD.concepts.astype(float)]
     args = (WORLD.items, WORLD.scores, WORLD.base, lists)
     figures = {fit_choice_model(*args, form, draws=0).explained for form in [*forms, WORLD.concepts]}
@@ -409,7 +409,7 @@ def test_concepts_may_come_in_any_form() -> None:
 
 
 def test_newcomers_that_are_no_candidates_are_counted() -> None:
-    lists = WORLD.lists(Optimal(trade_off=0.2))
+    lists = WORLD.lists(ListSearch(trade_off=0.2))
     outside = [int(np.setdiff1d(np.arange(200), row)[0]) for row in WORLD.items[:30]]
     lists[:30, 0] = outside
     lists[30:40] = -1

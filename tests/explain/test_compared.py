@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from recprism.explain._kernels.matching import cheapest_match
 from recprism.explain.reasons.codes import ORDER, TIED
 from recprism.explain.reasons.compared import compare
-from recprism.rule import Optimal
+from recprism.rule import ListSearch
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import looks_at_order
 from recprism.rule.objective import Objective
@@ -73,7 +73,7 @@ def test_items_are_compared_as_by_plain_loops(
 ) -> None:
     world = make_candidates(seed, n_users=1, n_candidates=11, n_items=24, coarse=ties, padded=ties)
     features, generator = world.features, np.random.default_rng(seed)
-    method = Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
+    method = ListSearch(trade_off=trade_off, goals=goals, history_weight=history_weight)
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items).at_least(k)
     arrays = Objective.of(method, pool, k, features).arrays(generator.integers(0, 2, 24))
     n = int(pool.lengths[0])
@@ -119,7 +119,7 @@ def test_lists_are_worth_what_the_definitions_say(seed: int, goals: dict[str, fl
     """Lists with empty places, of several users."""
     world, k = make_candidates(seed, n_users=4, n_candidates=12, n_items=24), 5
     features, generator = world.features, np.random.default_rng(seed)
-    method = Optimal(trade_off=0.4, goals=goals, history_weight=history_weight)
+    method = ListSearch(trade_off=0.4, goals=goals, history_weight=history_weight)
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
     objective, shown = Objective.of(method, pool, k, features), generator.integers(0, 2, 24)
     lists = np.where(generator.random((4, k)) < 0.2, -1, pool.items.numpy()[:, :k])

@@ -11,7 +11,7 @@ import pytest
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.controls import SCALES, best_mixture, run_controls
 from recprism.cmb.factors.evaluator import Evaluator
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -28,7 +28,7 @@ def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Eva
         subtopics=generator.random((n_items, 15)) < 0.12,
         vectors=base.item,
     )
-    return base, Evaluator(context, Incidence.empty((n_users, n_items)), ("subtopic_coverage@5", "ndcg@5"))
+    return base, Evaluator(context, SparseRows.empty((n_users, n_items)), ("subtopic_coverage@5", "ndcg@5"))
 
 
 def noise(base: Factors, seed: int, side: str = "item") -> Change:

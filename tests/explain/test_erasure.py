@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.erasure import BY, BY_CHANCE, WHICH, By, Erasure, Which, erase, erased, usual_features
 from recprism.cmb.factors.evaluator import Evaluator
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -35,8 +35,8 @@ def an_evaluator(base: Factors, metrics: tuple[str, ...] = ("subtopic_coverage@5
     return Evaluator(Context(relevant=relevant, subtopics=topics, vectors=base.item), nothing_seen(base), metrics)
 
 
-def nothing_seen(base: Factors) -> Incidence:
-    return Incidence.empty((base.n_users, base.n_items))
+def nothing_seen(base: Factors) -> SparseRows:
+    return SparseRows.empty((base.n_users, base.n_items))
 
 
 def removed(before: Change, after: Change, axis: int | None) -> np.ndarray:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.budget import Scenario
+from recprism.budget import Problem
 from recprism.budget.path import rule_at
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.models import Factors
 from recprism.runs.run import Run
 
@@ -22,23 +22,23 @@ import faithfulness as bench
 
 
 @pytest.fixture(scope="module")
-def scenario(trained_run: Callable[..., Run]) -> Scenario:
-    return trained_run().scenario("validation")
+def problem(trained_run: Callable[..., Run]) -> Problem:
+    return trained_run().problem("validation")
 
 
-def little_scenario(n_users: int = 12, n_items: int = 14) -> Scenario:
+def little_problem(n_users: int = 12, n_items: int = 14) -> Problem:
     """So few items that all lists of 10 can be tried; some items have no category."""
     generator = np.random.default_rng(0)
     user, item = (generator.standard_normal((n, 3)).astype(np.float32) for n in (n_users, n_items))
-    base, nothing = Factors.from_arrays(user, item), Incidence.empty((n_users, n_items))
+    base, nothing = Factors.from_arrays(user, item), SparseRows.empty((n_users, n_items))
     at, topic = np.nonzero(generator.random((n_items, 6)) < 0.2)
     subtopics = Subtopics.from_pairs(at, np.array(list("abcdef"))[topic], n_items)
-    return Scenario(base, Split(nothing, nothing, nothing, base.user_ids, base.item_ids), subtopics)
+    return Problem(base, Split(nothing, nothing, nothing, base.user_ids, base.item_ids), subtopics)
 
 
 @pytest.mark.slow
-def test_the_rule_predicts_its_own_lists_and_a_cached_list_does_not(scenario: Scenario) -> None:
-    found = bench.measured(scenario, "rule at 0.2", 60, 0)["figures"]
+def test_the_rule_predicts_its_own_lists_and_a_cached_list_does_not(problem: Problem) -> None:
+    found = bench.measured(problem, "rule at 0.2", 60, 0)["figures"]
     for after in bench.INTERVENTIONS:
         assert found["rule"][after]["lists"] == {"share": 1.0, "interval": [1.0, 1.0]}
         assert found["rule"][after]["newcomers"]["share"] == 1.0
@@ -48,24 +48,24 @@ def test_the_rule_predicts_its_own_lists_and_a_cached_list_does_not(scenario: Sc
 
 
 @pytest.mark.slow
-def test_explanations_that_hold_the_list_return_it_without_an_intervention(scenario: Scenario) -> None:
-    found = bench.measured(scenario, "MMR on categories", 60, 0)["figures"]
+def test_explanations_that_hold_the_list_return_it_without_an_intervention(problem: Problem) -> None:
+    found = bench.measured(problem, "MMR on categories", 60, 0)["figures"]
     for name in ("choice model, free places", "cached list"):
         assert found[name]["nothing"]["lists"]["share"] == 1.0, name
     assert found["user vectors"]["nothing"]["lists"]["share"] > 0.9  # 8 factors do not hold every list
     assert found["three directions"]["nothing"]["lists"]["share"] < 1
 
 
-def test_the_lists_of_the_rule_are_those_that_the_scenario_serves(scenario: Scenario) -> None:
-    world = bench.World.of(scenario, np.arange(scenario.base.n_users))
-    made = bench.Method.of("rule at 0.1", scenario, 0).make(world)
-    assert (made == scenario.rank(rule_at(scenario, "subtopic_coverage", 0.1))[0]).all()
+def test_the_lists_of_the_rule_are_those_that_the_problem_serves(problem: Problem) -> None:
+    world = bench.World.of(problem, np.arange(problem.base.n_users))
+    made = bench.Method.of("rule at 0.1", problem, 0).make(world)
+    assert (made == problem.rank(rule_at(problem, "subtopic_coverage", 0.1))[0]).all()
 
 
-def test_interventions_take_away_what_they_say(scenario: Scenario) -> None:
+def test_interventions_take_away_what_they_say(problem: Problem) -> None:
     users = np.arange(40)
-    world = bench.World.of(scenario, users)
-    lists = bench.Method.of("rule at 0.2", scenario, 0).make(world)
+    world = bench.World.of(problem, users)
+    lists = bench.Method.of("rule at 0.2", problem, 0).make(world)
     after = bench.interventions(world, lists, np.random.default_rng(0))
     new = bench.newcomers(lists, world.base_lists)
     taken = (after["removed"].left_of(lists) < 0) & (lists >= 0)
@@ -74,7 +74,7 @@ def test_interventions_take_away_what_they_say(scenario: Scenario) -> None:
     assert (after["consumed"].gone.keys == after["removed"].gone.keys).all()
     assert (after["removed"].history == world.history).all()
     assert (after["consumed"].history != world.history).any(1).all()
-    has = scenario.subtopics.items.dense()
+    has = problem.subtopics.items.dense()
     for user in users:
         banned = np.setdiff1d(after["ban"].gone.row(user), world.gone.row(user))
         shared = has[banned].all(0)  # one category that all of them have, and nobody who is left
@@ -90,9 +90,9 @@ def test_interventions_take_away_what_they_say(scenario: Scenario) -> None:
 @pytest.mark.parametrize("trade_off", [0.1, 0.4])
 def test_shadow_prices_are_an_optimal_dual(trade_off: float) -> None:
     """The dual value bounds the best of all lists, and meets it for most users."""
-    scenario = little_scenario()
-    world = bench.World.of(scenario, np.arange(scenario.base.n_users))
-    has, prices = scenario.subtopics.items.dense(), bench.prices_of(world, trade_off)
+    problem = little_problem()
+    world = bench.World.of(problem, np.arange(problem.base.n_users))
+    has, prices = problem.subtopics.items.dense(), bench.prices_of(world, trade_off)
     assert (prices >= 0).all()
     gaps = []
     for own, items, scores in zip(prices, *world.pool, strict=True):
@@ -118,10 +118,10 @@ def test_what_is_counted() -> None:
 
 
 def test_a_cached_list_is_filled_with_the_best_scores() -> None:
-    scenario = little_scenario()
-    world = bench.World.of(scenario, np.arange(scenario.base.n_users))
+    problem = little_problem()
+    world = bench.World.of(problem, np.arange(problem.base.n_users))
     order = world.pool[0]
     lists = order[:, [0, 1, 2, 3, 4, 5, 6, 7, 8, 12]]
-    gone = Incidence.from_pairs(np.arange(len(order)), order[:, 3], world.gone.shape)
+    gone = SparseRows.from_pairs(np.arange(len(order)), order[:, 3], world.gone.shape)
     found = bench.cached_list(world.without(gone), lists)
     assert (np.sort(found, 1) == np.sort(order[:, [0, 1, 2, 4, 5, 6, 7, 8, 9, 12]], 1)).all()

@@ -28,7 +28,7 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     made.save_factors(factors)
     made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
     search = CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics)
-    made.save_result(Result.of_search(made.scenario(), search))
+    made.save_result(Result.of_search(made.problem(), search))
     return made
 
 
@@ -81,12 +81,12 @@ def test_without_a_price_the_third_user_changed_most() -> None:
 def test_who_pays_adds_up(run: Run) -> None:
     result = run.load_result()
     assert result.search is not None
-    scenario = result.scenario
-    users, items = who_pays(scenario, scenario.rank(result.model)[0])
+    problem = result.problem
+    users, items = who_pays(problem, problem.rank(result.model)[0])
     assert users is not None
     means = [
-        float(np.nanmean(scenario.judge(it.rank(10, exclude=scenario.seen)[0], ("ndcg@10",))["ndcg@10"]))
-        for it in (scenario.factors, result.search.factors_)
+        float(np.nanmean(problem.judge(it.rank(10, exclude=problem.seen)[0], ("ndcg@10",))["ndcg@10"]))
+        for it in (problem.factors, result.search.factors_)
     ]
     assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)
     assert sum(row.after for row in items.rows) == pytest.approx(1.0)

@@ -10,7 +10,7 @@ import pytest
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.parts import PartsOfOne, bias_and_rest, is_small
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -21,7 +21,7 @@ def world(user: np.ndarray, item: np.ndarray, delta: np.ndarray) -> tuple[Change
     topics = np.eye(len(item), dtype=bool)[:, :10]
     context = Context(subtopics=topics, vectors=item, n_items=len(item))
     evaluator = Evaluator(
-        context, Incidence.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3")
+        context, SparseRows.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3")
     )
     return Change(base, item=delta.astype(np.float32)), evaluator
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
-from recprism.data import Incidence
+from recprism.budget.problem import Problem
+from recprism.data import SparseRows
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -34,43 +34,43 @@ USERS, ITEMS = 8, 30
 NAMES = ("art", "bread", "cats", "dogs", "earth")
 
 
-def by_hand(**constraints: Any) -> Scenario:
+def by_hand(**constraints: Any) -> Problem:
     """One user, five items with scores 1, 0.9, 0.8, 0.5 and 0; the last two are comedies, the others dramas."""
     item = np.array([[1.0], [0.9], [0.8], [0.5], [0.0]], np.float32)
     factors = Factors.from_arrays([[1.0]], item, user_ids=np.array(["u"]), item_ids=np.array(list("abcde")))
-    nothing = Incidence.empty((1, 5))
+    nothing = SparseRows.empty((1, 5))
     split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
     genres = np.array(["drama"] * 3 + ["comedy"] * 2)
-    return Scenario(factors, split, Subtopics.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
+    return Problem(factors, split, Subtopics.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
 
 
-def by_hand_with_two_newcomers(noise: float) -> Scenario:
+def by_hand_with_two_newcomers(noise: float) -> Problem:
     """One user, lists of three: dramas a, b and c are the best; d is a comedy, e a war film, f a bad drama."""
     item = np.array([[1.0], [0.9 + noise], [0.8 - noise], [0.5], [0.4 + noise], [0.0]], np.float32)
     factors = Factors.from_arrays([[1.0]], item, user_ids=np.array(["u"]), item_ids=np.array(list("abcdef")))
-    nothing = Incidence.empty((1, 6))
+    nothing = SparseRows.empty((1, 6))
     split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
     genres = np.array(["drama", "drama", "drama", "comedy", "war", "drama"])
-    return Scenario(factors, split, Subtopics.from_pairs(np.arange(6), genres, 6), "test", 3)
+    return Problem(factors, split, Subtopics.from_pairs(np.arange(6), genres, 6), "test", 3)
 
 
-def world(seed: int, k: int = 5, **constraints: Any) -> Scenario:
+def world(seed: int, k: int = 5, **constraints: Any) -> Problem:
     generator = np.random.default_rng(seed)
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
     factors = Factors.from_arrays(user, item, user_ids=np.arange(100, 100 + USERS), item_ids=np.arange(ITEMS) * 10)
     parts = [
-        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        SparseRows.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
         for share in (0.2, 0.0, 0.1)
     ]
     split = Split(*parts, factors.user_ids, factors.item_ids)
     of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
     subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
-    return Scenario(factors, split, subtopics, "test", k, constraints=constraints)
+    return Problem(factors, split, subtopics, "test", k, constraints=constraints)
 
 
-def naive_value(scenario: Scenario, rule: Rule, user: int, lists: Any) -> Any:
+def naive_value(problem: Problem, rule: Rule, user: int, lists: Any) -> Any:
     """The objective of lists of one user, (n,), from the metrics and the formula of the history."""
-    ranked, scores = (array[user, : rule.candidates] for array in scenario.candidates)
+    ranked, scores = (array[user, : rule.candidates] for array in problem.candidates)
     real = ranked >= 0
     scaled = dict(
         zip(
@@ -83,11 +83,11 @@ def naive_value(scenario: Scenario, rule: Rule, user: int, lists: Any) -> Any:
     discount = 1 / np.log2(np.arange(2, k + 2))
     relevance = np.array([[scaled[item] for item in row] for row in lists.tolist()])
     value = (1 - t) * (relevance * discount).sum(1) / discount.sum()
-    context = Context(vectors=scenario.factors.item, subtopics=scenario.subtopics)
+    context = Context(vectors=problem.factors.item, subtopics=problem.subtopics)
     for goal, weight in rule.goals.items():
         value = value + t * weight * evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
-    wanted = scenario.features.intents(scenario.seen.n_rows)[user].numpy()
-    counts = (scenario.subtopics.dense() > 0)[lists].sum(1)
+    wanted = problem.features.intents(problem.seen.n_rows)[user].numpy()
+    counts = (problem.subtopics.dense() > 0)[lists].sum(1)
     return value + (1 - t) * rule.history_weight * (wanted * np.log1p(counts)).sum(1) / np.log1p(k)
 
 
@@ -97,17 +97,17 @@ def naive_value(scenario: Scenario, rule: Rule, user: int, lists: Any) -> Any:
 @pytest.mark.parametrize("noise", np.linspace(-1e-3, 1e-3, 9))
 def test_equal_matches_of_newcomers_and_items_that_left_do_not_depend_on_rounding(noise: float) -> None:
     """Whichever of d and e gives its place back, b and c are worth the same: the first newcomer replaced the best."""
-    scenario = by_hand_with_two_newcomers(noise)
-    reasons = {it.item: it.replaced for it in why_list(scenario, rule_at(scenario, "sc", 0.5), "u")}
+    problem = by_hand_with_two_newcomers(noise)
+    reasons = {it.item: it.replaced for it in why_list(problem, rule_at(problem, "sc", 0.5), "u")}
     assert set(reasons) == {"a", "d", "e"}
     assert {item: it.item for item, it in reasons.items() if it is not None} == {"d": "b", "e": "c"}
 
 
 def test_an_item_that_comes_for_its_category() -> None:
     """Comedy is worth 0.5 of coverage; (1 - t) * 0.4 * 0.6309 / 1.6309 = t * 0.5 at t = 0.2363."""
-    scenario = by_hand()
-    rule = rule_at(scenario, "sc", 0.4)
-    found = why(scenario, rule, "u", "d")
+    problem = by_hand()
+    rule = rule_at(problem, "sc", 0.4)
+    found = why(problem, rule, "u", "d")
     assert (found.place, found.rank, found.newcomer, found.codes) == (2, 4, True, ("new_category",))
     assert found.new_categories == ("comedy",)
     assert found.relevance == pytest.approx(0.5)
@@ -123,15 +123,15 @@ def test_an_item_that_comes_for_its_category() -> None:
     assert found.enters.absent is not None
     assert found.enters.absent < exact <= found.enters.present < exact + 1e-3
     assert found.for_users() == "Added for variety: comedy, which your list lacked."
-    stayed = why(scenario, rule, "u", "a")
+    stayed = why(problem, rule, "u", "a")
     assert (stayed.newcomer, stayed.replaced, stayed.codes) == (False, None, ("relevance",))
     assert stayed.runner_up is not None and stayed.runner_up.item == "b"
     assert stayed.for_users() == "Number 1 of the best matches for you. No other item here has drama."
 
 
 def test_an_item_that_left() -> None:
-    scenario = by_hand()
-    found = why_not(scenario, rule_at(scenario, "sc", 0.4), "u", "b")
+    problem = by_hand()
+    found = why_not(problem, rule_at(problem, "sc", 0.4), "u", "b")
     assert (found.codes, found.in_base_list, found.rank) == (("relevance",), True, 2)
     assert found.replaces is not None and found.leaves is not None and found.leaves.absent is not None
     first = 1 / (1 + 1 / np.log2(3))
@@ -140,26 +140,26 @@ def test_an_item_that_left() -> None:
     assert found.leaves.present < 0.23634 < found.leaves.absent < found.leaves.present + 1e-3
     assert found.enters is None
     assert found.for_users() == "Item a matches you better."
-    never = why_not(scenario, rule_at(scenario, "sc", 0.1), "u", "d")
+    never = why_not(problem, rule_at(problem, "sc", 0.1), "u", "d")
     assert never.enters is not None and never.enters.present == pytest.approx(0.2363, abs=2e-3)
     assert never.new_categories == ("comedy",)
     assert never.codes == ("relevance",)
 
 
 def test_what_would_change_the_list() -> None:
-    scenario = by_hand()
-    rule = rule_at(scenario, "sc", 0.4)
-    gone = what_if(scenario, rule, "u", without="d")
+    problem = by_hand()
+    rule = rule_at(problem, "sc", 0.4)
+    gone = what_if(problem, rule, "u", without="d")
     assert (gone.before, gone.after, gone.came, gone.left) == (("a", "d"), ("a", "b"), ("b",), ("d",))
-    assert what_if(scenario, rule, "u", ban="drama").after == ("d", "e")
-    cheap = what_if(scenario, rule, "u", price=0.1)
+    assert what_if(problem, rule, "u", ban="drama").after == ("d", "e")
+    cheap = what_if(problem, rule, "u", price=0.1)
     assert cheap.after == ("a", "b")
     assert (cheap.goals_before, cheap.goals_after) == ({"subtopic_coverage": 1.0}, {"subtopic_coverage": 0.5})
     assert cheap.sentence() == (
         "At a trade-off of 0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000."
     )
-    assert what_if(scenario, rule, "u", without=["a", "b"], price=0.1).after == ("c", "d")
-    assert what_if(scenario, rule, "u", seen="a").after == ("b", "d")
+    assert what_if(problem, rule, "u", without=["a", "b"], price=0.1).after == ("c", "d")
+    assert what_if(problem, rule, "u", seen="a").after == ("b", "d")
 
 
 def test_constraints_are_the_reason_where_they_are() -> None:
@@ -179,38 +179,38 @@ def test_constraints_are_the_reason_where_they_are() -> None:
 
 
 def test_few_candidates_and_seen_items() -> None:
-    scenario = world(2)
+    problem = world(2)
     rule = Rule(goals={"sc": 1.0}, trade_off=0.3, units={"subtopic_coverage": 0.2}, k=5, candidates=6)
-    user = int(scenario.seen.row_counts.argmax())
-    seen = int(scenario.seen.row(user)[0]) * 10
-    assert why_not(scenario, rule, 100 + user, seen).codes == ("seen",)
-    beyond = int(scenario.candidates[0][user, 10]) * 10
-    found = why_not(scenario, rule, 100 + user, beyond)
+    user = int(problem.seen.row_counts.argmax())
+    seen = int(problem.seen.row(user)[0]) * 10
+    assert why_not(problem, rule, 100 + user, seen).codes == ("seen",)
+    beyond = int(problem.candidates[0][user, 10]) * 10
+    found = why_not(problem, rule, 100 + user, beyond)
     assert (found.codes, found.rank, found.relevance) == (("not_candidate",), 11, None)
 
 
 def test_no_other_candidate() -> None:
-    scenario = by_hand(banned=["b", "c", "e"])
-    assert why(scenario, rule_at(scenario, "sc", 0.4), "u", "a").codes == ("only_candidate",)
+    problem = by_hand(banned=["b", "c", "e"])
+    assert why(problem, rule_at(problem, "sc", 0.4), "u", "a").codes == ("only_candidate",)
 
 
 def test_mistakes_get_a_sentence() -> None:
-    scenario = by_hand()
-    rule = rule_at(scenario, "sc", 0.4)
+    problem = by_hand()
+    rule = rule_at(problem, "sc", 0.4)
     with pytest.raises(InputError, match="item 'b' is not in the list of user 'u'; ask why_not"):
-        why(scenario, rule, "u", "b")
+        why(problem, rule, "u", "b")
     with pytest.raises(InputError, match="item 'a' is in the list of user 'u'; ask why"):
-        why_not(scenario, rule, "u", "a")
+        why_not(problem, rule, "u", "a")
     with pytest.raises(InputError, match="user id 'x' is unknown"):
-        why(scenario, rule, "x", "a")
+        why(problem, rule, "x", "a")
     with pytest.raises(InputError, match="nothing is changed"):
-        what_if(scenario, rule, "u")
+        what_if(problem, rule, "u")
     with pytest.raises(InputError, match="there is no category 'war'"):
-        what_if(scenario, rule, "u", ban="war")
+        what_if(problem, rule, "u", ban="war")
     with pytest.raises(InputError, match="trade_off is 2"):
-        what_if(scenario, rule, "u", price=2)
-    with pytest.raises(InputError, match="lists of 3 items and the scenario serves 2"):
-        why(scenario, Rule(goals={"sc": 1.0}, trade_off=0.4, k=3), "u", "a")
+        what_if(problem, rule, "u", price=2)
+    with pytest.raises(InputError, match="lists of 3 items and the problem serves 2"):
+        why(problem, Rule(goals={"sc": 1.0}, trade_off=0.4, k=3), "u", "a")
 
 
 # -- by brute force ---------------------------------------------------------------------------------------------------
@@ -220,19 +220,19 @@ def test_mistakes_get_a_sentence() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_runner_up_is_the_best_of_all_other_items(goal: str, seed: int) -> None:
     """The objective of the metrics, over every candidate that could fill the place."""
-    scenario = world(seed)
-    rule = rule_at(scenario, goal, 0.3)
-    lists = scenario.rank(rule)[0]
+    problem = world(seed)
+    rule = rule_at(problem, goal, 0.3)
+    lists = problem.rank(rule)[0]
     for user in range(USERS):
-        own, candidates = lists[user], scenario.candidates[0][user]
+        own, candidates = lists[user], problem.candidates[0][user]
         outside = [item for item in candidates[candidates >= 0].tolist() if item not in own]
         ranks = {item: rank for rank, item in enumerate(candidates.tolist())}
-        for place, reason in enumerate(why_list(scenario, rule, 100 + user)):
+        for place, reason in enumerate(why_list(problem, rule, 100 + user)):
             others = np.repeat(own[None], len(outside), 0)
             others[:, place] = outside
             if goal != "alpha_ndcg":
                 others = np.array([sorted(row, key=ranks.__getitem__) for row in others.tolist()])
-            values = naive_value(scenario, rule, user, np.vstack([own[None], others]))
+            values = naive_value(problem, rule, user, np.vstack([own[None], others]))
             assert reason.runner_up is not None
             assert reason.runner_up.margin == pytest.approx(values[0] - values[1:].max(), abs=1e-6)
             named = outside.index(reason.runner_up.item // 10)
@@ -242,17 +242,17 @@ def test_the_runner_up_is_the_best_of_all_other_items(goal: str, seed: int) -> N
 @pytest.mark.parametrize("goal", ["sc", "ilad_subtopics", "alpha_ndcg"])
 def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
     """Among all lists with another item in the place, none beats the list, and the runner-up is no better than any."""
-    scenario = world(4, k=3)
-    rule = Rule(**{**rule_at(scenario, goal, 0.25).to_dict(), "candidates": 7})
+    problem = world(4, k=3)
+    rule = Rule(**{**rule_at(problem, goal, 0.25).to_dict(), "candidates": 7})
     hits = 0
     for user in range(USERS):
-        candidates = scenario.candidates[0][user, :7]
+        candidates = problem.candidates[0][user, :7]
         ways = permutations(range(7), 3) if goal == "alpha_ndcg" else combinations(range(7), 3)
         everything = candidates[np.array(list(ways))]
-        values = naive_value(scenario, rule, user, everything)
-        for reason in why_list(scenario, rule, 100 + user):
+        values = naive_value(problem, rule, user, everything)
+        for reason in why_list(problem, rule, 100 + user):
             without = ~(everything == int(reason.item) // 10).any(1)
-            own = naive_value(scenario, rule, user, scenario.rank(rule)[0][user][None])[0]
+            own = naive_value(problem, rule, user, problem.rank(rule)[0][user][None])[0]
             assert reason.runner_up is not None
             hits += own >= values.max() - 1e-6
             assert own - reason.runner_up.margin <= values[without].max() + 1e-6, "a real list without the item"
@@ -262,8 +262,8 @@ def test_no_list_of_all_is_worth_more_in_small_worlds(goal: str) -> None:
 @settings(max_examples=15)
 @given(st.integers(0, 10_000))
 def test_an_exchange_is_allowed_where_no_share_is_missed_by_more(seed: int) -> None:
-    scenario = world(seed, max_share={"art": 0.2}, min_share={"bread": 0.6, "cats": 0.4}, pinned={2: 70})
-    page = Page.of(scenario, rule_at(scenario, "sc", 0.4), 3)
+    problem = world(seed, max_share={"art": 0.2}, min_share={"bread": 0.6, "cats": 0.4}, pinned={2: 70})
+    page = Page.of(problem, rule_at(problem, "sc", 0.4), 3)
     assert page.groups is not None
     group, allowed = page.groups
 
@@ -299,30 +299,30 @@ def test_reasons_add_up_and_hold_when_the_rule_runs_again(seed: int, goal: str, 
         "tail_floor": 0.4,
         "per_user_diversity": "history",
     }
-    scenario = world(seed, **({limits: constraints[limits]} if limits else {}))
-    rule = rule_at(scenario, goal, trade_off)
-    lists = scenario.rank(rule)[0]
+    problem = world(seed, **({limits: constraints[limits]} if limits else {}))
+    rule = rule_at(problem, goal, trade_off)
+    lists = problem.rank(rule)[0]
     for user in (0, USERS - 1):
-        page = Page.of(scenario, rule, user)
+        page = Page.of(problem, rule, user)
         np.testing.assert_array_equal(page.items, lists[user], "the same list, bit for bit")
-        for reason in why_list(scenario, rule, 100 + user):
-            check_reason(scenario, rule, user, reason, exact=limits not in ("max_share", "tail_floor"))
-        outside = next(item for item in scenario.candidates[0][user].tolist() if item >= 0 and item not in lists[user])
-        out = why_not(scenario, rule, 100 + user, outside * 10)
+        for reason in why_list(problem, rule, 100 + user):
+            check_reason(problem, rule, user, reason, exact=limits not in ("max_share", "tail_floor"))
+        outside = next(item for item in problem.candidates[0][user].tolist() if item >= 0 and item not in lists[user])
+        out = why_not(problem, rule, 100 + user, outside * 10)
         assert set(out.codes) <= CODES.keys() and out.codes
         json.dumps(out.to_dict())
         assert out.sentence() and out.for_users()
         for crossing in (out.leaves, out.enters):
             if crossing is not None:
-                assert shown_at(scenario, rule, crossing.present, user, outside)
-                assert crossing.absent is not None and not shown_at(scenario, rule, crossing.absent, user, outside)
+                assert shown_at(problem, rule, crossing.present, user, outside)
+                assert crossing.absent is not None and not shown_at(problem, rule, crossing.absent, user, outside)
 
 
-def shown_at(scenario: Scenario, rule: Rule, trade_off: float, user: int, item: int) -> bool:
-    return item in scenario.rank(rule.at(trade_off), users=np.array([user]))[0][0]
+def shown_at(problem: Problem, rule: Rule, trade_off: float, user: int, item: int) -> bool:
+    return item in problem.rank(rule.at(trade_off), users=np.array([user]))[0][0]
 
 
-def check_reason(scenario: Scenario, rule: Rule, user: int, reason: Reason, *, exact: bool) -> None:
+def check_reason(problem: Problem, rule: Rule, user: int, reason: Reason, *, exact: bool) -> None:
     item = int(reason.item) // 10
     assert reason.codes and set(reason.codes) <= CODES.keys()
     json.dumps(reason.to_dict())
@@ -334,33 +334,33 @@ def check_reason(scenario: Scenario, rule: Rule, user: int, reason: Reason, *, e
             if exact and "catalogue_coverage" not in rule.goals:
                 assert against.margin >= -1e-9, "no single exchange is worth more"
     if reason.enters is not None:
-        assert shown_at(scenario, rule, reason.enters.present, user, item)
-        assert reason.enters.absent is None or not shown_at(scenario, rule, reason.enters.absent, user, item)
+        assert shown_at(problem, rule, reason.enters.present, user, item)
+        assert reason.enters.absent is None or not shown_at(problem, rule, reason.enters.absent, user, item)
 
 
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), goal=st.sampled_from(["sc", "ilad_subtopics", "catalogue_coverage"]))
-def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
-    """Against a scenario with the ban, and against one whose history holds the item."""
-    scenario = world(seed)
-    rule, user = rule_at(scenario, goal, 0.3), 3
-    ids = scenario.split.item_ids
-    shown = scenario.rank(rule)[0][user]
-    without = what_if(scenario, rule, 103, without=ids[shown[0]])
-    banned = scenario.under({"banned": [ids[shown[0]]]}).rank(rule, users=np.array([user]))[0][0]
+def test_what_if_is_the_same_as_another_problem(seed: int, goal: str) -> None:
+    """Against a problem with the ban, and against one whose history holds the item."""
+    problem = world(seed)
+    rule, user = rule_at(problem, goal, 0.3), 3
+    ids = problem.split.item_ids
+    shown = problem.rank(rule)[0][user]
+    without = what_if(problem, rule, 103, without=ids[shown[0]])
+    banned = problem.under({"banned": [ids[shown[0]]]}).rank(rule, users=np.array([user]))[0][0]
     assert list(without.after) == ids[banned].tolist()
     assert list(without.before) == ids[shown].tolist()
-    name = scenario.subtopics.names[0]
-    of_category = np.flatnonzero(scenario.subtopics.dense()[:, 0]).tolist()
-    without_category = scenario.under({"banned": ids[of_category]}).rank(rule, users=np.array([user]))[0][0]
-    assert list(what_if(scenario, rule, 103, ban=name).after) == ids[without_category[without_category >= 0]].tolist()
-    cheaper = scenario.rank(rule.at(0.1), users=np.array([user]))[0][0]
-    assert list(what_if(scenario, rule, 103, price=0.1).after) == ids[cheaper].tolist()
-    more = Incidence.from_pairs(np.array([user]), shown[1:2], (USERS, ITEMS))
-    split = scenario.split
+    name = problem.subtopics.names[0]
+    of_category = np.flatnonzero(problem.subtopics.dense()[:, 0]).tolist()
+    without_category = problem.under({"banned": ids[of_category]}).rank(rule, users=np.array([user]))[0][0]
+    assert list(what_if(problem, rule, 103, ban=name).after) == ids[without_category[without_category >= 0]].tolist()
+    cheaper = problem.rank(rule.at(0.1), users=np.array([user]))[0][0]
+    assert list(what_if(problem, rule, 103, price=0.1).after) == ids[cheaper].tolist()
+    more = SparseRows.from_pairs(np.array([user]), shown[1:2], (USERS, ITEMS))
+    split = problem.split
     later = Split(split.train.union(more), split.validation, split.test, split.user_ids, split.item_ids)
-    consumed = Scenario(scenario.factors, later, scenario.subtopics, "test", 5).rank(rule, users=np.array([user]))[0][0]
-    found = what_if(scenario, rule, 103, seen=ids[shown[1]])
+    consumed = Problem(problem.factors, later, problem.subtopics, "test", 5).rank(rule, users=np.array([user]))[0][0]
+    found = what_if(problem, rule, 103, seen=ids[shown[1]])
     assert list(found.after) == ids[consumed].tolist()
     assert set(found.came) == set(found.after) - set(found.before)
 
@@ -370,28 +370,28 @@ def test_what_if_is_the_same_as_another_scenario(seed: int, goal: str) -> None:
 def test_what_if_moves_the_history_window(seed: int, window: int) -> None:
     """What is consumed now is the latest, and where an item is forgotten, an older one counts again."""
     whole, user = world(seed), 3
-    every = Incidence.from_pairs(*np.nonzero(np.ones((USERS, ITEMS))), (USERS, ITEMS))
+    every = SparseRows.from_pairs(*np.nonzero(np.ones((USERS, ITEMS))), (USERS, ITEMS))
     place = np.random.default_rng(seed).permutation(len(every)).astype(np.int32)
 
-    def case(train: Incidence, place: Any, **constraints: Any) -> Scenario:
+    def case(train: SparseRows, place: Any, **constraints: Any) -> Problem:
         split = replace(whole.split, train=train, order=HistoryOrder(every, place))
         about = (whole.factors, split, whole.subtopics, "test", whole.k)
-        return Scenario(*about, constraints=constraints, history_window=window)
+        return Problem(*about, constraints=constraints, history_window=window)
 
-    scenario = case(whole.split.train, place)
-    rule, ids = rule_at(scenario, "subtopic_coverage", 0.3), scenario.split.item_ids
+    problem = case(whole.split.train, place)
+    rule, ids = rule_at(problem, "subtopic_coverage", 0.3), problem.split.item_ids
     row, train = np.array([user]), whole.split.train
-    consumed = int(scenario.rank(rule, users=row)[0][0, 1])
+    consumed = int(problem.rank(rule, users=row)[0][0, 1])
     later = place.copy()
     later[user * ITEMS + consumed] = len(every)
-    with_it = case(train.union(Incidence.from_pairs(row, np.array([consumed]), train.shape)), later)
-    found = what_if(scenario, rule, 100 + user, seen=ids[consumed])
+    with_it = case(train.union(SparseRows.from_pairs(row, np.array([consumed]), train.shape)), later)
+    found = what_if(problem, rule, 100 + user, seen=ids[consumed])
     assert list(found.after) == ids[with_it.rank(rule, users=row)[0][0]].tolist()
-    forgotten = int(scenario.seen_in_time(user)[-1])
+    forgotten = int(problem.seen_in_time(user)[-1])
     kept = train.keys != user * ITEMS + forgotten
-    left = Incidence.from_pairs(train.row_of_entry[kept], train.indices[kept], train.shape)
+    left = SparseRows.from_pairs(train.row_of_entry[kept], train.indices[kept], train.shape)
     without_it = case(left, place, banned=[ids[forgotten]])
-    found = what_if(scenario, rule, 100 + user, forget=ids[forgotten])
+    found = what_if(problem, rule, 100 + user, forget=ids[forgotten])
     assert list(found.after) == ids[without_it.rank(rule, users=row)[0][0]].tolist()
 
 
@@ -399,32 +399,32 @@ def test_what_if_moves_the_history_window(seed: int, window: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(trained_run: Callable[..., Run]) -> Scenario:
-    return trained_run(epochs=10, dim=16).scenario("validation")
+def trained(trained_run: Callable[..., Run]) -> Problem:
+    return trained_run(epochs=10, dim=16).problem("validation")
 
 
-def test_sentences_of_some_users_hold(trained: Scenario) -> None:
+def test_sentences_of_some_users_hold(trained: Problem) -> None:
     check_sentences(trained, range(0, trained.seen.n_rows, 40))
 
 
 @pytest.mark.slow
-def test_sentences_of_all_users_hold(trained: Scenario) -> None:
+def test_sentences_of_all_users_hold(trained: Problem) -> None:
     check_sentences(trained, range(trained.seen.n_rows))
 
 
-def check_sentences(scenario: Scenario, users: range) -> None:
+def check_sentences(problem: Problem, users: range) -> None:
     """Every clause against the vectors, the categories and the rule, without the code of the reasons."""
-    rule = rule_at(scenario, "sc", 0.2)
-    user_ids, ids = scenario.split.user_ids, scenario.split.item_ids.tolist()
-    lists, base = scenario.rank(rule)[0], scenario.base_lists
-    has = scenario.subtopics.dense() > 0
-    names = scenario.subtopics.names
-    scores = scenario.factors.user @ scenario.factors.item.T
-    seen, kinds = scenario.seen.dense(), set()
+    rule = rule_at(problem, "sc", 0.2)
+    user_ids, ids = problem.split.user_ids, problem.split.item_ids.tolist()
+    lists, base = problem.rank(rule)[0], problem.base_lists
+    has = problem.subtopics.dense() > 0
+    names = problem.subtopics.names
+    scores = problem.factors.user @ problem.factors.item.T
+    seen, kinds = problem.seen.dense(), set()
     unit = 0.2 * rule.units["subtopic_coverage"]
     for user in users:
         order = np.argsort(np.where(seen[user], np.inf, -scores[user]), kind="stable")
-        for reason in why_list(scenario, rule, user_ids[user]):
+        for reason in why_list(problem, rule, user_ids[user]):
             text, own = reason.sentence(), ids.index(reason.item)
             others = np.setdiff1d(lists[user], own)
             told = re.match(r"Item (\S+) is at place (\d+) and has rank (\d+) by relevance alone\.", text)
@@ -448,19 +448,19 @@ def check_sentences(scenario: Scenario, users: range) -> None:
             if entry:
                 assert 0 < float(entry[1]) - float(entry[2]) <= 1.1e-3
                 assert reason.enters is not None
-                assert shown_at(scenario, rule, reason.enters.present, user, own)
+                assert shown_at(problem, rule, reason.enters.present, user, own)
             kinds.add(check_for_users(reason, new, own in base[user], order, scores[user], own, has, names, user))
-        check_why_not(scenario, rule, user, lists[user], base[user], scores[user])
+        check_why_not(problem, rule, user, lists[user], base[user], scores[user])
     assert {"Added for variety", "Number"} <= kinds
 
 
-def check_why_not(scenario: Scenario, rule: Rule, user: int, own: Any, base: Any, scores: Any) -> None:
+def check_why_not(problem: Problem, rule: Rule, user: int, own: Any, base: Any, scores: Any) -> None:
     """Items that left the base list, and one far below: the best exchange, its cost, and the words for the user."""
-    ids, user_id = scenario.split.item_ids.tolist(), scenario.split.user_ids[user]
-    ranked = scenario.candidates[0][user]
+    ids, user_id = problem.split.item_ids.tolist(), problem.split.user_ids[user]
+    ranked = problem.candidates[0][user]
     ranks = {item: rank for rank, item in enumerate(ranked.tolist())}
     for item in [*np.setdiff1d(base, own)[:1].tolist(), int(np.setdiff1d(ranked[50:60], own)[0])]:
-        reason = why_not(scenario, rule, user_id, ids[item])
+        reason = why_not(problem, rule, user_id, ids[item])
         text = reason.sentence()
         told = re.match(
             r"Item (\S+) is not in the list and has rank (\d+) by relevance alone\. Its best exchange is against item "
@@ -469,20 +469,20 @@ def check_why_not(scenario: Scenario, rule: Rule, user: int, own: Any, base: Any
         )
         assert told is not None and told[1] == str(ids[item]) and ranks[item] == int(told[2]) - 1
         others = np.array([sorted([item, *np.delete(own, at)], key=ranks.__getitem__) for at in range(len(own))])
-        values = naive_value(scenario, rule, user, np.vstack([own[None], others]))
+        values = naive_value(problem, rule, user, np.vstack([own[None], others]))
         assert values[0] - values[1:].max() == pytest.approx(float(told[4]), abs=6e-5)
         against = ids.index(int(told[3]))
         assert values[1 + own.tolist().index(against)] == pytest.approx(values[1:].max(), abs=1e-6)
         if reason.for_users().endswith("matches you better."):
             assert scores[against] >= scores[item]
         claim = re.search(r"It would bring (.*?)\.", text)
-        has = scenario.subtopics.dense() > 0
+        has = problem.subtopics.dense() > 0
         new = has[item] & ~has[np.setdiff1d(own, against)].any(0)
-        expected = [name for name, is_new in zip(scenario.subtopics.names, new, strict=True) if is_new]
+        expected = [name for name, is_new in zip(problem.subtopics.names, new, strict=True) if is_new]
         assert (re.split(", | and ", claim[1]) if claim else []) == expected
 
 
-def test_distances_in_words(trained: Scenario) -> None:
+def test_distances_in_words(trained: Problem) -> None:
     """A newcomer that is said to differ more than the item it replaced does, by cosines of genres."""
     rule, ids = rule_at(trained, "ilad_subtopics", 0.3), trained.split.item_ids.tolist()
     unit = trained.subtopics.dense().astype(float)
@@ -500,7 +500,7 @@ def test_distances_in_words(trained: Scenario) -> None:
     assert checked > 3
 
 
-def test_what_if_in_words(trained: Scenario) -> None:
+def test_what_if_in_words(trained: Problem) -> None:
     rule, ids = rule_at(trained, "sc", 0.2), trained.split.item_ids
     context = Context(subtopics=trained.subtopics)
     for user in range(0, trained.seen.n_rows, 100):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.swaps import find_swaps
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
@@ -53,7 +53,7 @@ def _exact(change: Change) -> np.ndarray:
 @settings(deadline=None, max_examples=30)
 def test_swaps_turn_the_base_lists_into_the_new_ones(seed: int, sides: tuple[str, ...]) -> None:
     change = made(seed, sides)
-    exclude = Incidence.coerce(np.random.default_rng(seed).random((20, 30)) < 0.5)
+    exclude = SparseRows.coerce(np.random.default_rng(seed).random((20, 30)) < 0.5)
     found = find_swaps(change, 12, exclude=exclude)
     base, after = change.base.rank(12, exclude=exclude)[0], change.after.rank(12, exclude=exclude)[0]
     np.testing.assert_array_equal(found.base_lists, base)
@@ -73,7 +73,9 @@ def test_a_swap_is_evaluated_alone_in_its_list() -> None:
     generator = np.random.default_rng(0)
     subtopics = Subtopics.from_pairs(np.arange(30), np.array(list("abcdef"))[generator.integers(0, 6, 30)], 30)
     context = Context(relevant=generator.random((20, 30)) < 0.2, subtopics=subtopics, vectors=change.base.item)
-    evaluator = Evaluator(context, Incidence.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6"))
+    evaluator = Evaluator(
+        context, SparseRows.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6")
+    )
     found = find_swaps(change, 6)
     effects = found.effects(evaluator)
     assert set(effects) == {"ndcg@6", "subtopic_coverage@6"}  # catalogue_coverage belongs to all lists together
@@ -97,5 +99,5 @@ def test_a_change_too_small_for_any_swap_gives_no_swaps() -> None:
     found = find_swaps(made(0, size=1e-7), 5)
     assert len(found) == 0
     assert found.mean_parts()["item"].tolist() == [0.0] * 5
-    evaluator = Evaluator(Context(relevant=np.eye(20, 30)), Incidence.empty((20, 30)), ("ndcg@5",))
+    evaluator = Evaluator(Context(relevant=np.eye(20, 30)), SparseRows.empty((20, 30)), ("ndcg@5",))
     assert found.effects(evaluator)["ndcg@5"].shape == (0,)

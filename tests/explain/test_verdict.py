@@ -11,7 +11,7 @@ from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.controls import run_controls
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.verdict import Verdict
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -32,7 +32,7 @@ def world(labels: bool = True) -> tuple[Factors, Evaluator]:
     context = Context(
         relevant=labels & (generator.random((N_USERS, N_ITEMS)) < 0.2), subtopics=topics, vectors=base.item
     )
-    return base, Evaluator(context, Incidence.empty((N_USERS, N_ITEMS)), ("subtopic_coverage@5", "ndcg@5"))
+    return base, Evaluator(context, SparseRows.empty((N_USERS, N_ITEMS)), ("subtopic_coverage@5", "ndcg@5"))
 
 
 def for_each_group_its_own() -> np.ndarray:

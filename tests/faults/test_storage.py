@@ -130,7 +130,7 @@ def test_a_line_that_was_edited_stops_no_command(
     assert call("runs", run.path.parent) == 0
     assert run_status(run).doing == "nothing"
     assert happened(run)[0][1] == "trained"
-    assert note_question(run, run.scenario(), BudgetQuestion.of("ilad", {}, part="validation")) is None, (
+    assert note_question(run, run.problem(), BudgetQuestion.of("ilad", {}, part="validation")) is None, (
         "nothing valid was asked before"
     )
 

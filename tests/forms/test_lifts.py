@@ -12,7 +12,7 @@ from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 from recprism.metrics.registry import parse
 from recprism.models import Factors
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.rule import lifts as module
 from recprism.rule.lifts import LiftSearch, ranked_with_lifts
 
@@ -179,7 +179,7 @@ def test_a_rule_runs_on_lifted_scores():
     generator = np.random.default_rng(5)
     items, scores = world(5, 60, 40)
     features = Features(subtopics=(generator.random((40, 6)) < 0.3).astype(float))
-    rule = Optimal(trade_off=0.1)
+    rule = ListSearch(trade_off=0.1)
     plain = rule(items, scores, 5, features=features)
     about = {"goal": "shown_often", "n_items": 40}
     found = LiftSearch(items, scores, 5, **about).at(0.15, rule, features)
@@ -197,7 +197,7 @@ def test_margins_hold_the_list_of_the_rule():
     generator = np.random.default_rng(7)
     items, scores = world(7, 30, 25)
     features = Features(subtopics=(generator.random((25, 5)) < 0.3).astype(float))
-    rule = Optimal(trade_off=0.15)
+    rule = ListSearch(trade_off=0.15)
     market = module._Market(items, scores, 5, 25, 100)
     shown, alike = module._run(market, np.zeros(25), rule, features)
     lists = rule(items, scores, 5, features=features)
@@ -226,7 +226,7 @@ def test_empty_places_and_short_lists():
     [
         ("ndcg", (0.2,), "there is no path towards"),
         ("shown_often", (1.5,), "trade_off"),
-        ("shown_often", (0.2, Optimal(goals={"alpha_ndcg": 1.0})), "does not combine with alpha_ndcg"),
+        ("shown_often", (0.2, ListSearch(goals={"alpha_ndcg": 1.0})), "does not combine with alpha_ndcg"),
     ],
 )
 def test_mistakes(goal, asked, words):

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize
 
-from recprism.data import Concepts, Dataset, Incidence, Subtopics, load_dataset
+from recprism.data import Concepts, Dataset, SparseRows, Subtopics, load_dataset
 from recprism.errors import InputError
 from recprism.forms.dials import Dials, lists_to_dials, lists_to_vectors
 from recprism.forms.dials.wanted import score_spread
 from recprism.models import BPRMF, Factors
 from recprism.rule import Features
-from recprism.rule.optimal import Optimal
+from recprism.rule.list_search import ListSearch
 
 SCALES = (0.9, 1.0, 1.1)
 Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -27,13 +27,13 @@ Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def world(
     seed: int, *, n_users: int = 12, n_items: int = 40, m: int = 6, k: int = 5, numeric: bool = False
-) -> tuple[Factors, NDArray[np.int64], Concepts, Incidence]:
+) -> tuple[Factors, NDArray[np.int64], Concepts, SparseRows]:
     """Random factors, concepts and seen items, and lists of the best items after a random push towards concepts."""
     generator = np.random.default_rng(seed)
     user, item = (np.round(generator.normal(size=(n, 4)) * 64) / 64 for n in (n_users, n_items))  # exact in float32
     values = generator.random((n_items, m)) if numeric else generator.random((n_items, m)) < 0.3
     push = generator.random((n_users, m)) * (generator.random((n_users, m)) < 0.4) * 2
-    exclude = Incidence.coerce(generator.random((n_users, n_items)) < 0.2)
+    exclude = SparseRows.coerce(generator.random((n_users, n_items)) < 0.2)
     scores = user @ item.T + push @ values.T + generator.normal(scale=0.3, size=(n_users, n_items)) * (seed % 2)
     lists = np.argsort(np.where(exclude.dense(), np.inf, -scores), axis=1)[:, :k]
     names = [f"concept {j}" for j in range(m)]
@@ -50,7 +50,7 @@ def groups_of(concepts: Concepts) -> NDArray[np.int64]:
     return np.unique(concepts.values, axis=0, return_inverse=True)[1].ravel()
 
 
-def rows_of(base: Factors, dials: Dials, exclude: Incidence, row: int, *, best_only: bool = False) -> Rows:
+def rows_of(base: Factors, dials: Dials, exclude: SparseRows, row: int, *, best_only: bool = False) -> Rows:
     """Write down the rows a . w >= b of a user, at each scale, in units of scores.
 
     Of other items with equal concepts, the best one implies the rows of the rest: ``best_only`` leaves these out.
@@ -74,12 +74,12 @@ def rows_of(base: Factors, dials: Dials, exclude: Incidence, row: int, *, best_o
     return np.vstack([scale * difference for scale in scales]), np.tile(needed, len(scales))
 
 
-def wide_world(n_users: int = 40) -> tuple[Factors, NDArray[np.int64], Concepts, Incidence]:
+def wide_world(n_users: int = 40) -> tuple[Factors, NDArray[np.int64], Concepts, SparseRows]:
     """Vectors of 20 numbers that hold most lists, and three concepts that do not."""
     generator = np.random.default_rng(5)
     base = Factors.from_arrays(generator.normal(size=(n_users, 20)), generator.normal(size=(60, 20)))
     concepts = Concepts.from_array(generator.random((60, 3)) < 0.4, ["a", "b", "c"], "category")
-    exclude = Incidence.coerce(generator.random((n_users, 60)) < 0.2)
+    exclude = SparseRows.coerce(generator.random((n_users, 60)) < 0.2)
     scores = base.user @ base.item.T + generator.normal(scale=1.5, size=(n_users, 60))
     lists = np.argsort(np.where(exclude.dense(), np.inf, -scores), axis=1)[:, :5].astype(np.int64)
     return base, lists, concepts, exclude
@@ -161,7 +161,7 @@ def highs(rows: Rows, cost: NDArray[np.float64]) -> Any:
     return linprog(cost, A_ub=-rows[0], b_ub=-rows[1], method="highs-ds", options=tight)
 
 
-def require_equal_to_highs(base: Factors, dials: Dials, exclude: Incidence, *, best_only: bool = False) -> int:
+def require_equal_to_highs(base: Factors, dials: Dials, exclude: SparseRows, *, best_only: bool = False) -> int:
     """Compare feasibility and objective of every changed user; return how many were feasible."""
     cost, feasible = cost_of(dials), 0
     for row in np.flatnonzero(dials.changed):
@@ -177,7 +177,7 @@ def require_equal_to_highs(base: Factors, dials: Dials, exclude: Incidence, *, b
     return feasible
 
 
-def require_proofs(base: Factors, dials: Dials, exclude: Incidence) -> int:
+def require_proofs(base: Factors, dials: Dials, exclude: SparseRows) -> int:
     """Add up the rows of every proof: nothing above 0 on the left, more than 0 on the right."""
     values = dials.concepts.values.astype(np.float64)
     low, high = dials.scales
@@ -268,7 +268,7 @@ class TestAgainstHighs:
         require_proofs(base, dials, exclude)
 
 
-def optimal_lists(data: Dataset, n: int) -> tuple[Factors, NDArray[np.int64], Incidence, NDArray[np.int64]]:
+def optimal_lists(data: Dataset, n: int) -> tuple[Factors, NDArray[np.int64], SparseRows, NDArray[np.int64]]:
     """A model whose scores float32 holds exactly, and optimal lists of its first n users."""
     split = data.split(seed=0)
     trained = BPRMF(dim=16, epochs=10).fit(split, seed=0, device="cpu")
@@ -277,7 +277,7 @@ def optimal_lists(data: Dataset, n: int) -> tuple[Factors, NDArray[np.int64], In
     users = np.arange(n)
     exclude = split.seen_before("test").take_rows(users)
     candidates, scores = base.of_users(users).rank(100, exclude=exclude)
-    lists = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=data.subtopics))
+    lists = ListSearch(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=data.subtopics))
     return base, np.asarray(lists, np.int64), exclude, users
 
 
@@ -341,7 +341,7 @@ class TestTheLeastPoint:
             tuple(concepts.kinds[j] for j in columns),
         )
         again = lists_to_dials(
-            base.of_items(items), place[lists], moved, exclude=Incidence.coerce(exclude.dense()[:, items])
+            base.of_items(items), place[lists], moved, exclude=SparseRows.coerce(exclude.dense()[:, items])
         )
         same = first.feasible
         assert (again.feasible == same).all()

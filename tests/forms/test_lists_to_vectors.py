@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from recprism.data import Incidence
+from recprism.data import SparseRows
 from recprism.errors import InputError
 from recprism.forms.dials import CompiledVectors, lists_to_vectors
 from recprism.forms.dials.wanted import score_spread
 from recprism.models import Factors
 
 
-def world(seed: int, n_users: int = 6, n_items: int = 30, d: int = 6, bias: bool = False) -> tuple[Factors, Incidence]:
+def world(seed: int, n_users: int = 6, n_items: int = 30, d: int = 6, bias: bool = False) -> tuple[Factors, SparseRows]:
     """Random factors, and a fifth of all pairs seen."""
     generator = np.random.default_rng(seed)
     factors = Factors.from_arrays(
@@ -27,10 +27,10 @@ def world(seed: int, n_users: int = 6, n_items: int = 30, d: int = 6, bias: bool
         generator.normal(size=(n_items, d)),
         item_bias=generator.normal(size=n_items) if bias else None,
     )
-    return factors, Incidence.coerce(generator.random((n_users, n_items)) < 0.2)
+    return factors, SparseRows.coerce(generator.random((n_users, n_items)) < 0.2)
 
 
-def random_lists(exclude: Incidence, k: int, seed: int) -> NDArray[np.int64]:
+def random_lists(exclude: SparseRows, k: int, seed: int) -> NDArray[np.int64]:
     """k items of each row that are not excluded."""
     generator = np.random.default_rng(seed)
     noise = np.where(exclude.dense(), -1.0, generator.random(exclude.shape))
@@ -38,7 +38,7 @@ def random_lists(exclude: Incidence, k: int, seed: int) -> NDArray[np.int64]:
 
 
 def constraints(
-    factors: Factors, lists: Any, exclude: Incidence, row: int, order: bool
+    factors: Factors, lists: Any, exclude: SparseRows, row: int, order: bool
 ) -> tuple[list[tuple[int, int]], Any, Any]:
     """Return all pairs (above, below) of one row, their normals and the differences of their biases."""
     wanted = [int(i) for i in lists[row] if i >= 0]
@@ -214,7 +214,7 @@ def test_one_vector_returns_several_lists_of_a_user() -> None:
     factors, _ = world(3, n_users=4, d=12)
     first = np.array([[4, 9, 11], [2, 5, 8], [4, 9, 11]])
     users = np.array([2, 0, 2])
-    gone = Incidence.from_pairs(np.array([2, 2]), np.array([4, 9]), (3, 30))  # out of stock in row 2
+    gone = SparseRows.from_pairs(np.array([2, 2]), np.array([4, 9]), (3, 30))  # out of stock in row 2
     lists = np.array([first[0], first[1], [11, 20, -1]])
     compiled = lists_to_vectors(factors, lists, users=users, exclude=gone)
     assert compiled.feasible.all()

@@ -13,8 +13,8 @@ import pytest
 
 from recprism import serving
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
-from recprism.data import Incidence
+from recprism.budget.problem import Problem
+from recprism.data import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError, MissingDependencyError
@@ -29,31 +29,31 @@ USERS, ITEMS = 10, 60
 
 
 @pytest.fixture(scope="module")
-def scenario() -> Scenario:
+def problem() -> Problem:
     """Ten users and sixty items with up to five of eight categories, random vectors and histories."""
     generator = np.random.default_rng(0)
     user, item = (generator.standard_normal((size, 6)).astype(np.float32) for size in (USERS, ITEMS))
     factors = Factors.from_arrays(user, item, user_ids=np.arange(USERS), item_ids=np.arange(ITEMS) + 100)
     shape = (USERS, ITEMS)
-    train = Incidence.from_pairs(*np.nonzero(generator.random(shape) < 0.1), shape)
-    split = Split(train, Incidence.empty(shape), Incidence.empty(shape), factors.user_ids, factors.item_ids)
+    train = SparseRows.from_pairs(*np.nonzero(generator.random(shape) < 0.1), shape)
+    split = Split(train, SparseRows.empty(shape), SparseRows.empty(shape), factors.user_ids, factors.item_ids)
     of_item, of_topic = np.nonzero(generator.random((ITEMS, 8)) < 0.2)
     subtopics = Subtopics.from_pairs(of_item, np.array([*"abcdefgh"])[of_topic], ITEMS)
-    return Scenario(factors, split, subtopics, "test", 5)
+    return Problem(factors, split, subtopics, "test", 5)
 
 
 @pytest.fixture(scope="module")
-def vectors(scenario: Scenario) -> Factors:
-    assert isinstance(scenario.factors, Factors)
-    return scenario.factors
+def vectors(problem: Problem) -> Factors:
+    assert isinstance(problem.factors, Factors)
+    return problem.factors
 
 
 @pytest.fixture(scope="module")
-def export(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = rule_at(scenario, "subtopic_coverage", 0.3)
+def export(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = rule_at(problem, "subtopic_coverage", 0.3)
     rule = Rule(**{**found.to_dict(), "history_weight": 0.2, "candidates": 30})
     folder = tmp_path_factory.mktemp("export") / "rule"
-    collect_rule(scenario, rule, vectors=True).write(folder)
+    collect_rule(problem, rule, vectors=True).write(folder)
     return folder
 
 

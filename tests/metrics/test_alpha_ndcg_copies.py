@@ -23,8 +23,8 @@ from recprism.metrics.compiled import COMPILED
 from recprism.metrics.ideal import catalogue_alpha_dcg
 from recprism.metrics.lists import kernels_for
 from recprism.metrics.operations import PLAIN, Kernels, discounts, worth_of_repeats
-from recprism.rule import Features, Optimal
-from recprism.rule import optimal as optimal_module
+from recprism.rule import Features, ListSearch
+from recprism.rule import list_search as optimal_module
 from recprism.rule.kernels import exchange, prices, worth
 from recprism.rule.pool import Pool
 
@@ -174,10 +174,10 @@ def test_the_worth_of_items_in_marginal_credit(world: World, n_outside: int) -> 
 
 
 def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
-    """The ``goals`` of the kernels of ``Optimal`` for alpha-nDCG alone, built as the search builds them."""
+    """The ``goals`` of the kernels of ``ListSearch`` for alpha-nDCG alone, built as the search builds them."""
     features, no_intents = Features(subtopics=member.astype(np.float32)), np.zeros(0)
     pool = Pool.of(np.arange(len(member))[None], np.zeros((1, len(member))), features.device, features.n_items)
-    terms = optimal_module.terms_of(Optimal(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
+    terms = optimal_module.terms_of(ListSearch(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
     shown = np.zeros(len(member), np.int64)
     indptr, indices, _ = terms.subtopics
     return (

@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import split_interactions
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -128,7 +128,7 @@ def test_a_context_knows_only_its_own_parts() -> None:
 
 def test_sparse_dense_and_named_input_mean_the_same() -> None:
     weights = np.array([[1, 0], [0, 2], [3, 1], [0, 0]], np.float32)
-    incidence = Incidence.coerce(weights)
+    incidence = SparseRows.coerce(weights)
     named = Subtopics(("a", "b"), incidence, weights[incidence.row_of_entry, incidence.indices])
     relevant = np.array([[1, 0, 1, 0]])
     found = [
@@ -138,7 +138,7 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
         for r, s in (
             (relevant, weights),
             (csr_array(relevant), csr_array(weights)),
-            (Incidence.coerce(relevant), named),
+            (SparseRows.coerce(relevant), named),
         )
     ]
     assert found[0] == found[1] == found[2]
@@ -146,7 +146,7 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
 
 
 def test_a_subtopic_without_items_does_not_count() -> None:
-    named = Subtopics(("a", "b", "nobody's"), Incidence.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
+    named = Subtopics(("a", "b", "nobody's"), SparseRows.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
     result = evaluate(
         [[0, 1]],
         Context(subtopics=named),
@@ -178,7 +178,7 @@ def test_the_history_is_that_of_training_and_needs_subtopics(items: NDArray[np.i
 
 def test_subtopics_of_users_come_from_all_their_items() -> None:
     subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "b", "c", "c"], 4)
-    interactions = Incidence.coerce([[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 1, 0]])
+    interactions = SparseRows.coerce([[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 1, 0]])
     expected = [[True, False, False], [False, True, True], [False, False, False], [True, False, True]]
     assert subtopics_of_users(interactions, subtopics).tolist() == expected
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split, split_interactions
 
 USERS_PER_BLOCK, ITEMS_PER_BLOCK = 30, 25
@@ -40,10 +40,10 @@ def blocks() -> Split:
 
 
 @pytest.fixture(scope="session")
-def random_matrix() -> Incidence:
+def random_matrix() -> SparseRows:
     """40 users x 30 items: the first user has all items, the second none, and no other user has the last item."""
     generator = np.random.default_rng(3)
     dense = generator.random((40, 30)) < 0.3
     dense[0], dense[1], dense[:, 29] = True, False, False
     dense[0, 29] = True
-    return Incidence.coerce(dense)
+    return SparseRows.coerce(dense)

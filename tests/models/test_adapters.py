@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from recprism.data.dataset import Dataset
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError, MissingDependencyError
 from recprism.models import Factors
@@ -33,7 +33,7 @@ def real_split(small: Dataset) -> Split:
     return small.split(seed=0)
 
 
-def fitted(kind: str, train: Incidence) -> Any:
+def fitted(kind: str, train: SparseRows) -> Any:
     from implicit.cpu import als, bpr
     from threadpoolctl import threadpool_limits
 

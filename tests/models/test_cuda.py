@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.models import BPRMF, LightGCN
 from recprism.models._sparse import Graph
@@ -39,7 +39,7 @@ def test_split_sums_of_popular_items_are_the_same() -> None:
     rng = np.random.default_rng(0)
     taken = rng.random((700, 40)) < rng.uniform(0, 1, 40) ** 3  # from no user to hundreds per item
     taken[:, :2] = [True, False]
-    train = Incidence.coerce(taken)
+    train = SparseRows.coerce(taken)
     vectors = torch.from_numpy(rng.normal(size=(740, 9)).astype(np.float32))
     one, other = (Graph.of(train, torch.device(at)).smooth(vectors.to(at), 3) for at in ("cpu", "cuda"))
     torch.testing.assert_close(one, other.cpu(), rtol=1e-4, atol=1e-5)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -35,7 +35,7 @@ def test_recommend_uses_ids() -> None:
 
 
 def test_excluded_items_leave_empty_places() -> None:
-    seen = Incidence.coerce([[1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
+    seen = SparseRows.coerce([[1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
     factors = Factors.from_arrays(USER, ITEM, item_ids=["a", "b", "c", "d"])
     ids, scores = factors.recommend([0, 2], 2, exclude=seen)
     assert ids.tolist() == [["d", None], [None, None]] and scores[1].tolist() == [-np.inf, -np.inf]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from folding import fold_in
 
 
-def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, Incidence]:
+def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, SparseRows]:
     """Random factors, and five new users, of whom the first has no item and the second all."""
     generator = np.random.default_rng(seed)
     factors = Factors.from_arrays(
@@ -29,10 +29,10 @@ def world(seed: int, bias: bool = False, d: int = 4) -> tuple[Factors, Incidence
     )
     taken = generator.random((5, 20)) < 0.3
     taken[0], taken[1], taken[2:, 0], taken[2:, 1] = False, True, True, False
-    return factors, Incidence.coerce(taken)
+    return factors, SparseRows.coerce(taken)
 
 
-def loss_of(factors: Factors, row: Incidence, vector: np.ndarray, weight_decay: float) -> float:
+def loss_of(factors: Factors, row: SparseRows, vector: np.ndarray, weight_decay: float) -> float:
     """Return the BPR loss of one row against all other items, each positive counting once."""
     taken = row.dense()[0]
     scores = factors.item.astype(np.float64) @ vector
@@ -62,8 +62,8 @@ def test_users_with_no_or_all_items_get_the_mean_vector() -> None:
     assert vectors.dtype == np.float32
     assert vectors.shape == (5, 4)
     assert (vectors[:2] == factors.user.mean(0)).all()
-    assert fold_in(factors, Incidence.empty((3, 20))).shape == (3, 4)
-    assert fold_in(factors, Incidence.empty((0, 20))).shape == (0, 4)
+    assert fold_in(factors, SparseRows.empty((3, 20))).shape == (3, 4)
+    assert fold_in(factors, SparseRows.empty((0, 20))).shape == (0, 4)
 
 
 def test_same_seed_same_bits_and_a_row_does_not_depend_on_dense_or_sparse() -> None:

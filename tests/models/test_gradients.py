@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.models._adam import Adam
 from recprism.models._pairwise import bpr_slope
 from recprism.models._sparse import Graph, weighted_sums
@@ -18,7 +18,7 @@ from recprism.models.sampling import Batch, Triples
 CPU = torch.device("cpu")
 
 
-def some_batch(train: Incidence, negatives: int = 3) -> Batch:
+def some_batch(train: SparseRows, negatives: int = 3) -> Batch:
     return next(Triples(train, negatives, CPU).batches(100, torch.Generator().manual_seed(1)))
 
 
@@ -30,7 +30,7 @@ def written_out_loss(user: torch.Tensor, item: torch.Tensor, batch: Batch) -> to
     return total
 
 
-def test_bpr_slope_equals_autograd(random_matrix: Incidence) -> None:
+def test_bpr_slope_equals_autograd(random_matrix: SparseRows) -> None:
     generator = torch.Generator().manual_seed(0)
     user = torch.randn(40, 7, generator=generator, requires_grad=True)
     item = torch.randn(30, 7, generator=generator, requires_grad=True)
@@ -43,7 +43,7 @@ def test_bpr_slope_equals_autograd(random_matrix: Incidence) -> None:
     torch.testing.assert_close(slope.item, item.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_the_slope_points_downhill_and_stays_finite_for_huge_scores(random_matrix: Incidence) -> None:
+def test_the_slope_points_downhill_and_stays_finite_for_huge_scores(random_matrix: SparseRows) -> None:
     generator = torch.Generator().manual_seed(0)
     user, item = torch.randn(40, 5, generator=generator), torch.randn(30, 5, generator=generator)
     batch = some_batch(random_matrix)
@@ -73,7 +73,7 @@ def test_weighted_sums_are_a_sparse_product() -> None:
     generator = np.random.default_rng(0)
     dense = generator.random((6, 9)) * (generator.random((6, 9)) < 0.4)
     dense[2] = 0
-    rows = Incidence.coerce(dense)
+    rows = SparseRows.coerce(dense)
     weights = torch.from_numpy(dense[rows.row_of_entry, rows.indices].astype(np.float32))
     other = torch.from_numpy(generator.random((9, 4)).astype(np.float32))
     got = weighted_sums(torch.from_numpy(rows.indptr), torch.from_numpy(rows.indices.astype(np.int64)), weights, other)
@@ -94,13 +94,13 @@ def dense_lightgcn(train: np.ndarray, vectors: np.ndarray, layers: int) -> np.nd
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
-def test_propagation_equals_the_dense_definition(random_matrix: Incidence, layers: int) -> None:
+def test_propagation_equals_the_dense_definition(random_matrix: SparseRows, layers: int) -> None:
     vectors = np.random.default_rng(1).normal(size=(70, 6)).astype(np.float32)
     got = Graph.of(random_matrix, CPU).smooth(torch.from_numpy(vectors), layers)
     np.testing.assert_allclose(got, dense_lightgcn(random_matrix.dense(), vectors, layers), rtol=1e-4, atol=1e-6)
 
 
-def test_gradient_through_propagation_equals_autograd_through_the_dense_matrix(random_matrix: Incidence) -> None:
+def test_gradient_through_propagation_equals_autograd_through_the_dense_matrix(random_matrix: SparseRows) -> None:
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(70, 5, generator=generator)
     batch = some_batch(random_matrix)
@@ -115,7 +115,7 @@ def test_gradient_through_propagation_equals_autograd_through_the_dense_matrix(r
     torch.testing.assert_close(gradient, parameters.grad, rtol=1e-3, atol=1e-4)
 
 
-def test_spectral_vectors_are_singular_vectors(random_matrix: Incidence) -> None:
+def test_spectral_vectors_are_singular_vectors(random_matrix: SparseRows) -> None:
     dense = random_matrix.dense().astype(float)
     users, items = dense.sum(1), dense.sum(0)
     half = np.where(users > 0, users, np.inf)[:, None] ** -0.5 * dense
@@ -127,7 +127,7 @@ def test_spectral_vectors_are_singular_vectors(random_matrix: Incidence) -> None
 
 
 @pytest.mark.parametrize("start", ["spectral", "normal", "xavier"])
-def test_starts_have_the_documented_size_also_for_few_items(random_matrix: Incidence, start: str) -> None:
+def test_starts_have_the_documented_size_also_for_few_items(random_matrix: SparseRows, start: str) -> None:
     graph = Graph.of(random_matrix, CPU)
     vectors = starting_vectors(graph, 50, torch.Generator().manual_seed(0), start=start, spectral_power=1.0)  # type: ignore[arg-type]
     assert vectors.shape == (70, 50) and bool(torch.isfinite(vectors).all())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors, LightGCN
@@ -58,14 +58,14 @@ def test_trained_factors_survive_a_file(model: Any, blocks: Split, tmp_path: Pat
 
 def test_users_without_history_get_the_mean_vector(blocks: Split) -> None:
     keep = blocks.train.row_of_entry != 7
-    train = Incidence.from_pairs(blocks.train.row_of_entry[keep], blocks.train.indices[keep], blocks.train.shape)
+    train = SparseRows.from_pairs(blocks.train.row_of_entry[keep], blocks.train.indices[keep], blocks.train.shape)
     split = Split(train, blocks.validation, blocks.test, blocks.user_ids, blocks.item_ids)
     factors = BPRMF(dim=4, epochs=3).fit(split, device="cpu")
     np.testing.assert_allclose(factors.user[7], np.delete(factors.user, 7, axis=0).mean(0), rtol=1e-5, atol=1e-7)
 
 
-def test_a_user_with_all_items_is_allowed(random_matrix: Incidence) -> None:
-    empty = Incidence.empty(random_matrix.shape)
+def test_a_user_with_all_items_is_allowed(random_matrix: SparseRows) -> None:
+    empty = SparseRows.empty(random_matrix.shape)
     split = Split(random_matrix, empty, empty, np.arange(40), np.arange(30))
     for model in (BPRMF(dim=4, epochs=3, patience=None), LightGCN(dim=4, epochs=3, patience=None)):
         factors = model.fit(split, device="cpu")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import chisquare
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models.sampling import NegativeSampler, Triples
 
@@ -25,7 +25,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 def test_negatives_are_all_items_the_user_lacks_and_no_others(dense: np.ndarray) -> None:
     lacking = np.flatnonzero(~dense.all(axis=1))
     users = torch.from_numpy(lacking)
-    drawn = NegativeSampler(Incidence.coerce(dense), CPU).draw(users, 200, seeded()).numpy()
+    drawn = NegativeSampler(SparseRows.coerce(dense), CPU).draw(users, 200, seeded()).numpy()
     assert drawn.shape == (len(lacking), 200)
     for user, items in zip(lacking, drawn, strict=True):
         missing = np.flatnonzero(~dense[user])
@@ -34,7 +34,7 @@ def test_negatives_are_all_items_the_user_lacks_and_no_others(dense: np.ndarray)
             assert set(items) == set(missing)
 
 
-def test_negatives_are_uniformly_distributed(random_matrix: Incidence) -> None:
+def test_negatives_are_uniformly_distributed(random_matrix: SparseRows) -> None:
     users = torch.arange(1, 40)
     drawn = NegativeSampler(random_matrix, CPU).draw(users, 5_000, seeded(1)).numpy()
     for user, items in zip(users.tolist(), drawn, strict=True):
@@ -45,13 +45,13 @@ def test_negatives_are_uniformly_distributed(random_matrix: Incidence) -> None:
 
 
 def test_draws_of_one_call_are_independent() -> None:
-    nothing = Incidence.empty((1, 6))
+    nothing = SparseRows.empty((1, 6))
     drawn = NegativeSampler(nothing, CPU).draw(torch.zeros(20_000, dtype=torch.int64), 2, seeded(2)).numpy()
     pairs = np.bincount(drawn[:, 0] * 6 + drawn[:, 1], minlength=36)
     assert chisquare(pairs).pvalue > 1e-4
 
 
-def test_an_epoch_has_every_pair_once_with_new_negatives(random_matrix: Incidence) -> None:
+def test_an_epoch_has_every_pair_once_with_new_negatives(random_matrix: SparseRows) -> None:
     triples = Triples(random_matrix, 2, CPU)
     generator = seeded()
     epochs = [list(triples.batches(50, generator)) for _ in range(2)]
@@ -68,7 +68,7 @@ def test_an_epoch_has_every_pair_once_with_new_negatives(random_matrix: Incidenc
     assert not torch.equal(first, second)
 
 
-def test_fixed_negatives_stay_and_every_triple_is_an_example(random_matrix: Incidence) -> None:
+def test_fixed_negatives_stay_and_every_triple_is_an_example(random_matrix: SparseRows) -> None:
     triples = Triples(random_matrix, 3, CPU, fixed=seeded())
     assert len(triples) == 3 * (len(random_matrix) - 30)
     generator = seeded(9)
@@ -81,7 +81,7 @@ def test_fixed_negatives_stay_and_every_triple_is_an_example(random_matrix: Inci
 
 
 def test_more_items_can_be_avoided_than_the_training_items() -> None:
-    train, held_out = Incidence.coerce([[1, 0, 0, 0]]), Incidence.coerce([[0, 1, 0, 0]])
+    train, held_out = SparseRows.coerce([[1, 0, 0, 0]]), SparseRows.coerce([[0, 1, 0, 0]])
     triples = Triples(train, 100, CPU, avoid=train.union(held_out))
     (batch,) = triples.batches(10, seeded())
     assert set(batch.negatives.flatten().tolist()) == {2, 3}
@@ -90,4 +90,4 @@ def test_more_items_can_be_avoided_than_the_training_items() -> None:
 @pytest.mark.parametrize("train", [np.ones((3, 4)), np.zeros((3, 4))])
 def test_nothing_to_learn_from_is_an_error(train: np.ndarray) -> None:
     with pytest.raises(InputError, match="3 users, 4 items"):
-        Triples(Incidence.coerce(train), 1, CPU)
+        Triples(SparseRows.coerce(train), 1, CPU)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError, RecprismError
 from recprism.models import BPRMF, Factors, LightGCN
@@ -213,7 +213,7 @@ def test_a_generator_can_be_the_seed(blocks: Split) -> None:
 
 
 def test_no_training_users_raise_an_error() -> None:
-    empty = Incidence.empty((3, 4))
+    empty = SparseRows.empty((3, 4))
     split = Split(empty, empty, empty, np.arange(3), np.arange(4))
     with pytest.raises(InputError, match="the training part has no interactions"):
         BPRMF(patience=None).fit(split, device="cpu")

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data import Incidence, Subtopics
+from recprism.data import SparseRows, Subtopics
 from recprism.errors import BusyError, InputError
 from recprism.forms import RuleFile
 from recprism.forms.dials import lists_to_dials
@@ -25,7 +25,7 @@ from recprism.models import Factors
 from recprism.operate.batch import make_batch
 from recprism.operate.batch.lists import BatchRule
 from recprism.parallel import executor_named
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.runs.lock import held
 from recprism.serving import ServedRule
 
@@ -38,7 +38,7 @@ def rule_file(goal: str = "subtopic_coverage", **changes: Any) -> RuleFile:
     rng = np.random.default_rng(0)
     member = rng.random((ITEMS, TOPICS)) < 0.15
     member[np.arange(ITEMS), rng.integers(0, TOPICS, ITEMS)] = True
-    rows = Incidence.coerce(member)
+    rows = SparseRows.coerce(member)
     item = rng.standard_normal((ITEMS, DIM)).astype(np.float32)
     unit = item.astype(np.float64) / np.linalg.norm(item.astype(np.float64), axis=1, keepdims=True)
     made = RuleFile(
@@ -65,8 +65,8 @@ def vectors() -> Any:
     return np.random.default_rng(1).standard_normal((USERS, DIM)).astype(np.float32)
 
 
-def seen_items() -> Incidence:
-    return Incidence.coerce(np.random.default_rng(2).random((USERS, ITEMS)) < 0.05)
+def seen_items() -> SparseRows:
+    return SparseRows.coerce(np.random.default_rng(2).random((USERS, ITEMS)) < 0.05)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_batch_lists_are_those_of_the_re_ranker_to_the_last_bit() -> None:
     file, user, seen = rule_file(), vectors(), seen_items()
     factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
     candidates, scores = factors.rank(file.candidates, exclude=seen)
-    rule = Optimal(goals=file.goals, units=file.units, trade_off=file.trade_off)
+    rule = ListSearch(goals=file.goals, units=file.units, trade_off=file.trade_off)
     lists = rule(candidates, scores, file.k, features=Features(subtopics=topics_of(file)))
     made = BatchRule(file)(user, seen)
     assert (made.items == lists).all()
@@ -114,7 +114,7 @@ def test_batch_lists_are_those_of_the_re_ranker_to_the_last_bit() -> None:
 
 
 def topics_of(file: RuleFile) -> Subtopics:
-    return Subtopics(file.names, Incidence(file.indptr, file.indices, TOPICS))
+    return Subtopics(file.names, SparseRows(file.indptr, file.indices, TOPICS))
 
 
 def test_dials_are_those_of_the_library() -> None:
@@ -132,7 +132,7 @@ def test_short_lists_have_no_empty_places(tmp_path: Path) -> None:
     file = rule_file()
     all_but_four = np.ones((USERS, ITEMS), np.bool_)
     all_but_four[:, :4] = False
-    made = BatchRule(file)(vectors(), Incidence.coerce(all_but_four))
+    made = BatchRule(file)(vectors(), SparseRows.coerce(all_but_four))
     assert (made.items[:, 4:] == -1).all()
     assert np.isneginf(made.scores[:, 4:]).all()
     log = pl.DataFrame({"user_id": np.repeat(np.arange(USERS), ITEMS - 4), "item_id": list(file.item_ids[4:]) * USERS})

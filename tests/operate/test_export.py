@@ -14,9 +14,9 @@ import polars as pl
 import pytest
 
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.cmb import CMB
-from recprism.data import Dataset, Incidence
+from recprism.data import Dataset, SparseRows
 from recprism.errors import InputError, MissingDependencyError
 from recprism.forms._export_formats import FORMATS, NPZ
 from recprism.forms.compiled import Agreement
@@ -83,7 +83,7 @@ def test_a_form_stores_how_far_its_lists_agree_with_the_rule(
     made = written(ruled, tmp_path / "out", form, **options)
     read, case, rule = load_export(tmp_path / "out"), found.context(), found.own_rule()
     rule = rule.at(rule.trade_off * options.get("alpha", 1.0))
-    wanted, given = case.rank(rule)[0], read.rank(10, exclude=found.scenario.split.live().train)[0]
+    wanted, given = case.rank(rule)[0], read.rank(10, exclude=found.problem.split.live().train)[0]
     same = [set(a) == set(b) for a, b in zip(wanted.tolist(), given.tolist(), strict=True)]
     in_order = (wanted == given).all(1)
     assert made.agreement == Agreement(len(wanted), sum(same), int(in_order.sum()))
@@ -145,7 +145,7 @@ class Lists(Form):
     k: int = 10
 
     def write(self, source: Source, folder: Path) -> WrittenLists:
-        items = source.scenario.live().rank(source.rule_for(self), self.k)[0]
+        items = source.problem.live().rank(source.rule_for(self), self.k)[0]
         folder.mkdir()
         np.save(folder / "lists.npy", items)
         return WrittenLists(len(items))
@@ -170,8 +170,8 @@ class Blended(CompiledForm):
     new_users = "New users get base lists."
     part: float = 0.5
 
-    def compile(self, scenario: Scenario, rule: Any) -> Factors:
-        base, whole = scenario.factors, UserVectors().compile(scenario, rule)
+    def compile(self, problem: Problem, rule: Any) -> Factors:
+        base, whole = problem.factors, UserVectors().compile(problem, rule)
         return replace(whole, user=(1 - self.part) * base.user + self.part * whole.user)
 
 
@@ -373,14 +373,14 @@ def test_vectors_for_inner_product_are_refused_for_cosine(base: Run, tmp_path: P
 
 def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run) -> None:
     factors = base.factors().on_sphere()
-    scenario = Scenario(factors, base.split(), base.subtopics(), "test")
-    lists = scenario.rank(rule_at(scenario, "subtopic_coverage", 0.1))[0]
-    compiled = lists_to_vectors(factors, lists, exclude=scenario.seen, order=True)
+    problem = Problem(factors, base.split(), base.subtopics(), "test")
+    lists = problem.rank(rule_at(problem, "subtopic_coverage", 0.1))[0]
+    compiled = lists_to_vectors(factors, lists, exclude=problem.seen, order=True)
     after = compiled.applied_to(factors)
     np.testing.assert_allclose(np.linalg.norm(after.item, axis=1), 1, atol=1e-5)
     unit = after.item / np.linalg.norm(after.item, axis=1, keepdims=True)
-    by_cosine = Factors.from_arrays(after.user, unit).rank(10, exclude=scenario.seen)[0]
-    same = by_cosine == after.rank(10, exclude=scenario.seen)[0]
+    by_cosine = Factors.from_arrays(after.user, unit).rank(10, exclude=problem.seen)[0]
+    same = by_cosine == after.rank(10, exclude=problem.seen)[0]
     assert same.mean() > 0.999, "apart from items whose scores are equal but for rounding"
     assert compiled.kept.mean() > 0.999
 
@@ -414,7 +414,7 @@ def rounding_index(items: np.ndarray, path: Path, kind: str) -> None:
     faiss.write_index(index, str(path))
 
 
-def searched(path: Path, vectors: np.ndarray, seen: Incidence) -> np.ndarray:
+def searched(path: Path, vectors: np.ndarray, seen: SparseRows) -> np.ndarray:
     """(n, 10) lists of the index itself, searched in all cells, without seen items."""
     import faiss
 

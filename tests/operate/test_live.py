@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from recprism import serving
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.sticky import StickyProblem
 from recprism.errors import InputError
 from recprism.forms.compiled import Agreement, agreement_of
 from recprism.forms.form import DialsForm
@@ -89,7 +89,7 @@ def test_a_result_and_the_command_show_the_same_live_lists(
     assert wanted.equals(recommend(run, 10)[0])
     assert call("recommend", run.path, "-o", tmp_path / "lists.parquet") == 0
     assert pl.read_parquet(tmp_path / "lists.parquet").equals(wanted)
-    user = result.scenario.base.user_ids[3].item()
+    user = result.problem.base.user_ids[3].item()
     capsys.readouterr()
     assert call("recommend", run.path, "--users", user, "--json") == 0
     one = wanted.filter(pl.col("user_id") == user)
@@ -173,7 +173,7 @@ def test_a_form_is_compiled_for_the_whole_history(runs: dict[str, Run]) -> None:
     for_live = agreement_of(live, rule, DialsForm().compile(live, rule))
     assert for_judged.same_items > 0.9 * for_judged.users
     assert agreement_of(live, rule, judged).same_items < 0.5 * for_live.same_items
-    assert len(live.seen) == sum(len(result.scenario.split.part(it)) for it in ("train", "validation", "test"))
+    assert len(live.seen) == sum(len(result.problem.split.part(it)) for it in ("train", "validation", "test"))
 
 
 # -- consumed items and gain ------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_lists_of_the_trained_model_gain_nothing(runs: dict[str, Run]) -> None:
 def test_a_consumed_item_is_counted(runs: dict[str, Run]) -> None:
     run = runs["trained"]
     taken = int(run.split().test.row(0)[0])
-    found = live_figures(run.scenario().live(), run.factors(), np.array([0]), np.array([[taken, -1]]), None)
+    found = live_figures(run.problem().live(), run.factors(), np.array([0]), np.array([[taken, -1]]), None)
     assert (found.consumed, found.places) == (1, 1)
 
 
@@ -270,7 +270,7 @@ def test_live_lists_of_a_retrained_run_keep_old_items(trained_run: Callable[...,
     kept = [len(recommend(it, 10)[0].join(judged, on=["user_id", "item_id"], how="semi")) for it in (free, held)]
     assert kept[1] > kept[0]
     again = Result.load(held.path)
-    assert isinstance(again.scenario, StickyScenario) and isinstance(again.context(), StickyScenario)
+    assert isinstance(again.problem, StickyProblem) and isinstance(again.context(), StickyProblem)
     assert again.lists().equals(recommend(held, 10)[0]), "old items belong to the result, whoever asks"
     assert consumed(held, again.lists()) == 0
     made = exported(held, tmp_path / "out", "user-vectors")

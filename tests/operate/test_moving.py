@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from recprism.budget.path import lists_at
-from recprism.budget.scenario import Scenario
-from recprism.data import Dataset, Incidence, Split
+from recprism.budget.problem import Problem
+from recprism.data import Dataset, SparseRows, Split
 from recprism.models import Factors
 
 pytestmark = pytest.mark.slow
@@ -95,8 +95,8 @@ def test_the_second_stage_gets_the_documented_input(small: Dataset, stages: dict
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
     one, other = (random_factors(split, generator) for _ in range(2))
-    scenario = Scenario(one, split, small.subtopics, "validation")
-    stage = stages["fetch"](one, other, scenario, 50)
+    problem = Problem(one, split, small.subtopics, "validation")
+    stage = stages["fetch"](one, other, problem, 50)
     assert (stage.items == one.rank(50, exclude=split.train)[0]).all()
     assert stage.columns[3, 7, 0] == pytest.approx(other.user[3] @ other.item[stage.items[3, 7]], abs=1e-4)
     assert stage.columns[3, 7, 2] == pytest.approx(np.log1p(split.train.col_counts[stage.items[3, 7]]), abs=1e-4)
@@ -109,15 +109,15 @@ def test_the_ranker_follows_its_labels(small: Dataset, stages: dict[str, Any]) -
     factors = random_factors(split, generator)
     best, _ = factors.rank(10, exclude=split.train)
     users = np.repeat(np.arange(split.n_users), 10)
-    liked = Incidence.from_pairs(users, best.ravel(), split.train.shape)
-    scenario = Scenario(
+    liked = SparseRows.from_pairs(users, best.ravel(), split.train.shape)
+    problem = Problem(
         factors,
         type(split)(split.train, liked, split.test, split.user_ids, split.item_ids),
         small.subtopics,
         "validation",
     )
-    stage = stages["fetch"](factors, factors, scenario, 60)
-    items, scores = stages["Ranker"](stage, scenario).order(stage)
+    stage = stages["fetch"](factors, factors, problem, 60)
+    items, scores = stages["Ranker"](stage, problem).order(stage)
     assert (np.diff(scores, axis=1) <= 0).all()
     assert (items[:, :10, None] == best[:, None, :]).any(2).mean() > 0.8
     assert (np.sort(items, 1) == np.sort(stage.items, 1)).all()

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.sticky import StickyProblem
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.cli import main
-from recprism.data import Dataset, Incidence, Split
+from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.operate.refit import GONE, PreviousDeployment, refit
@@ -49,28 +49,28 @@ def models(split: Split) -> tuple[Factors, Factors]:
 @pytest.fixture(scope="module")
 def first_fit(
     small: Dataset, split: Split, models: tuple[Factors, Factors]
-) -> tuple[Scenario, CertifiedRule, PreviousDeployment]:
-    scenario = Scenario(models[0], split, small.subtopics, "test")
-    kept = within_budget(scenario, BudgetQuestion.of("sc", BUDGET, trade_offs=(0.12, 0.16)))
+) -> tuple[Problem, CertifiedRule, PreviousDeployment]:
+    problem = Problem(models[0], split, small.subtopics, "test")
+    kept = within_budget(problem, BudgetQuestion.of("sc", BUDGET, trade_offs=(0.12, 0.16)))
     assert kept.rule is not None
-    return scenario, kept, deployed(scenario, kept.rule)
+    return problem, kept, deployed(problem, kept.rule)
 
 
-def deployed(scenario: Scenario, rule: Rule) -> PreviousDeployment:
-    """Lists of a rule, as they were served in a scenario."""
+def deployed(problem: Problem, rule: Rule) -> PreviousDeployment:
+    """Lists of a rule, as they were served in a problem."""
     return PreviousDeployment(
-        scenario.factors, rule, scenario.seen, lambda it, k, users: scenario.rank(it, k, users=users)[0]
+        problem.factors, rule, problem.seen, lambda it, k, users: problem.rank(it, k, users=users)[0]
     )
 
 
 def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Dataset, first_fit: Any) -> None:
-    scenario, kept, before = first_fit
+    problem, kept, before = first_fit
     generator = np.random.default_rng(3)
     turn, _ = np.linalg.qr(generator.normal(size=(16, 16)))
-    users = generator.permutation(scenario.factors.n_users)
-    old = scenario.factors
+    users = generator.permutation(problem.factors.n_users)
+    old = problem.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
-    again = Scenario(copy.of_users(users), scenario.split.of_users(users), small.subtopics, "test")
+    again = Problem(copy.of_users(users), problem.split.of_users(users), small.subtopics, "test")
     found = refit(again, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
@@ -80,18 +80,18 @@ def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Datase
 
 
 def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -> None:
-    scenario, kept, before = first_fit
-    old = before.lists(scenario)
-    assert (old == scenario.rank(kept.rule)[0]).all()
+    problem, kept, before = first_fit
+    old = before.lists(problem)
+    assert (old == problem.rank(kept.rule)[0]).all()
     # User 0 has seen the first item since; the item that user 1 had first has left; user 2 is new.
     gone = old[1, 0]
     assert old[0, 0] != gone
-    seen = Incidence.from_pairs(np.array([0]), old[:1, 0], split.train.shape)
+    seen = SparseRows.from_pairs(np.array([0]), old[:1, 0], split.train.shape)
     kept_items = np.delete(np.arange(split.n_items), gone)
     later = replace(split, train=split.train.union(seen)).of_items(kept_items)
-    now = Scenario(scenario.factors.of_items(kept_items), later, scenario.subtopics.take_items(kept_items), "test")
+    now = Problem(problem.factors.of_items(kept_items), later, problem.subtopics.take_items(kept_items), "test")
     others = np.delete(np.arange(split.n_users), 2)
-    known = Scenario(scenario.factors.of_users(others), split.of_users(others), scenario.subtopics, "test")
+    known = Problem(problem.factors.of_users(others), split.of_users(others), problem.subtopics, "test")
     told = deployed(known, kept.rule).lists(now)
     assert told[0, 0] == GONE
     assert told[1, 0] == GONE
@@ -100,18 +100,18 @@ def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -
     assert churn(told[:3], told[:3].clip(-1)) == pytest.approx(2 / 20), "what is gone has changed, who is new has not"
 
 
-def test_old_lists_may_be_those_of_vectors_and_a_rule_needs_its_scenario(first_fit: Any) -> None:
-    scenario, kept, _ = first_fit
-    moved = scenario.factors.with_vectors(user=-scenario.factors.user)
-    of_vectors = PreviousDeployment(scenario.factors, moved, scenario.seen)
-    assert (of_vectors.lists(scenario) == moved.rank(10, exclude=scenario.seen)[0]).all()
-    with pytest.raises(InputError, match="made by a rule, which ranks in its scenario: pass rank"):
-        PreviousDeployment(scenario.factors, kept.rule, scenario.seen).lists(scenario)
+def test_old_lists_may_be_those_of_vectors_and_a_rule_needs_its_problem(first_fit: Any) -> None:
+    problem, kept, _ = first_fit
+    moved = problem.factors.with_vectors(user=-problem.factors.user)
+    of_vectors = PreviousDeployment(problem.factors, moved, problem.seen)
+    assert (of_vectors.lists(problem) == moved.rank(10, exclude=problem.seen)[0]).all()
+    with pytest.raises(InputError, match="made by a rule, which ranks in its problem: pass rank"):
+        PreviousDeployment(problem.factors, kept.rule, problem.seen).lists(problem)
 
 
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Scenario(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.subtopics, "test")
     free = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off)
     bound = free.churn.served / 2
     held = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off, max_churn=bound)
@@ -122,18 +122,18 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
     assert held.kept.certificate.part == "test", "the old model had seen all of validation"
     assert "without a bound" in held.churn.sentence()
     # The report matches the lists of the rule in the context of the result.
-    assert isinstance(held.scenario, StickyScenario)
+    assert isinstance(held.problem, StickyProblem)
     assert held.kept.rule is not None
-    assert churn(before.lists(now), held.scenario.rank(held.kept.rule)[0]) == held.churn.served
+    assert churn(before.lists(now), held.problem.rank(held.kept.rule)[0]) == held.churn.served
     loose = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off, max_churn=1.0)
     assert loose.stickiness == 0
 
 
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Scenario(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.subtopics, "test")
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
-    fewer = Scenario(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
+    fewer = Problem(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
         refit(fewer, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="had seen every validation interaction"):
@@ -154,9 +154,9 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     _, kept, before = first_fit
     known = split.validation.take_rows(np.arange(split.n_users))
     few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
-    seen = Incidence.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
+    seen = SparseRows.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
     before = replace(before, seen=split.train.union(seen))
-    now = Scenario(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.subtopics, "test")
     found = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), trade_off=kept.rule.trade_off, max_churn=0.4)
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
@@ -164,20 +164,20 @@ def test_a_few_new_labels_of_validation_do_not_decide(
 
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
-    scenario, kept, _ = first_fit
+    problem, kept, _ = first_fit
     # A model that had seen the validation part could not be evaluated on it.
-    before = deployed(scenario.on("validation"), kept.rule)
+    before = deployed(problem.on("validation"), kept.rule)
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
-        now = Scenario(models[1], it, small.subtopics, "test")
+        now = Problem(models[1], it, small.subtopics, "test")
         settings = {"trade_off": kept.rule.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), **settings))
     assert found[0].kept.rule is not None
     assert found[0].kept.rule == found[1].kept.rule
     assert (found[0].stickiness > 0) == tight
     assert found[0].to_dict() == found[1].to_dict()
-    served = found[0].scenario.rank(found[0].kept.rule)[0]
+    served = found[0].problem.rank(found[0].kept.rule)[0]
     assert churn(before.lists(now), served) == found[0].churn.served
 
 
@@ -211,24 +211,24 @@ def test_the_request_of_the_old_run_is_repeated(small: Dataset, models: Any, spl
 
 
 def test_labels_that_the_old_model_had_seen_do_not_count(first_fit: Any, split: Split) -> None:
-    scenario, _, before = first_fit
+    problem, _, before = first_fit
     labels = split.test
-    assert (before.new_labels(scenario).keys == labels.keys).all(), "the same split: all are new"
-    first = Incidence.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
+    assert (before.new_labels(problem).keys == labels.keys).all(), "the same split: all are new"
+    first = SparseRows.from_pairs(labels.row_of_entry[:1], labels.indices[:1], labels.shape)
     order = np.arange(split.n_users)[::-1]
     known = replace(before, base=before.base.of_users(order), seen=before.seen.union(first).take_rows(order))
-    assert (known.new_labels(scenario).keys == labels.keys[1:]).all()
+    assert (known.new_labels(problem).keys == labels.keys[1:]).all()
 
 
 def test_stickiness_raises_only_old_items(first_fit: Any) -> None:
-    scenario, _, before = first_fit
-    held = before.lists(scenario)
-    items, scores = StickyScenario(scenario, held, 0.0).candidates
-    assert (items == scenario.candidates[0][:, : items.shape[1]]).mean() > 0.999
-    assert scores == pytest.approx(scenario.candidates[1][:, : items.shape[1]], abs=1e-4)
-    top = StickyScenario(scenario, held, 4.0).candidates[0][:, :10]
+    problem, _, before = first_fit
+    held = before.lists(problem)
+    items, scores = StickyProblem(problem, held, 0.0).candidates
+    assert (items == problem.candidates[0][:, : items.shape[1]]).mean() > 0.999
+    assert scores == pytest.approx(problem.candidates[1][:, : items.shape[1]], abs=1e-4)
+    top = StickyProblem(problem, held, 4.0).candidates[0][:, :10]
     assert (np.sort(top, 1) == np.sort(held, 1)).all(), "whatever was on a list comes first"
-    assert all(len(set(row)) == len(row) for row in StickyScenario(scenario, held, 0.1).candidates[0].tolist())
+    assert all(len(set(row)) == len(row) for row in StickyProblem(problem, held, 0.1).candidates[0].tolist())
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,11 +270,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert run.is_diversified()
     assert run.config.diversify == Run.open(old).config.diversify
     kept = run.load_result()
-    assert isinstance(kept.scenario, StickyScenario)
-    assert (kept.own_rule().history_window, kept.scenario.history_window) == (30, 30)
-    judged, old_lists = kept.ranked(live=False)[0], kept.scenario.held
+    assert isinstance(kept.problem, StickyProblem)
+    assert (kept.own_rule().history_window, kept.problem.history_window) == (30, 30)
+    judged, old_lists = kept.ranked(live=False)[0], kept.problem.held
     assert churn(old_lists, judged) <= facts["retrained"]["churn"]["served"], "items that are gone are not among them"
-    free = run.scenario().rank(kept.own_rule())[0]
+    free = run.problem().rank(kept.own_rule())[0]
     assert churn(old_lists, judged) < churn(old_lists, free), "the old items belong to the stored result"
     code, said = recprism("export", new, "-o", tmp_path / "rule")
     assert (code, "keeps items of older lists, which a rule at request time does not know" in said) == (2, True)

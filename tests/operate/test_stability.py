@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.explain.reasons.questions import reason_codes, why_list
@@ -24,22 +24,22 @@ Made = tuple[Rule, Dials | None]
 
 
 @pytest.fixture(scope="module")
-def world(small: Dataset) -> tuple[Scenario, Made]:
+def world(small: Dataset) -> tuple[Problem, Made]:
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
     user, item = generator.standard_normal((split.n_users, 8)), generator.standard_normal((split.n_items, 8))
     base = Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
-    scenario = Scenario(base, split, small.subtopics, "test")
-    return scenario, made(scenario, 0.1)
+    problem = Problem(base, split, small.subtopics, "test")
+    return problem, made(problem, 0.1)
 
 
-def made(scenario: Scenario, trade_off: float) -> Made:
+def made(problem: Problem, trade_off: float) -> Made:
     """The rule at a trade-off, and its dials."""
-    rule = rule_at(scenario, GOAL, trade_off)
-    return rule, compile_dials(scenario, rule)
+    rule = rule_at(problem, GOAL, trade_off)
+    return rule, compile_dials(problem, rule)
 
 
-def compared(old: tuple[Scenario, Made], new: tuple[Scenario, Made], **options: Any) -> Any:
+def compared(old: tuple[Problem, Made], new: tuple[Problem, Made], **options: Any) -> Any:
     return stability_of(*old, *new, **options)
 
 
@@ -54,13 +54,13 @@ def test_the_same_result_is_all_the_same(world: Any) -> None:
 
 
 def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(world: Any, small: Dataset) -> None:
-    scenario, _ = world
+    problem, _ = world
     generator = np.random.default_rng(1)
-    users, items = (generator.permutation(n) for n in (scenario.split.n_users, scenario.split.n_items))
-    factors = scenario.factors.with_vectors(user=3 * scenario.factors.user, item=scenario.factors.item)
-    moved = Scenario(
+    users, items = (generator.permutation(n) for n in (problem.split.n_users, problem.split.n_items))
+    factors = problem.factors.with_vectors(user=3 * problem.factors.user, item=problem.factors.item)
+    moved = Problem(
         factors.of_users(users).of_items(items),
-        scenario.split.of_users(users).of_items(items),
+        problem.split.of_users(users).of_items(items),
         small.subtopics.take_items(items),
         "test",
     )
@@ -72,10 +72,10 @@ def test_users_and_items_are_matched_by_id_and_scores_may_have_another_unit(worl
 
 
 def test_churn_counts_the_lists_of_the_rules(world: Any) -> None:
-    scenario, _ = world
-    later = made(scenario, 0.3)
-    found = compared(world, (scenario, later), sample=20)
-    before, now = (scenario.rank(it[0])[0] for it in (world[1], later))
+    problem, _ = world
+    later = made(problem, 0.3)
+    found = compared(world, (problem, later), sample=20)
+    before, now = (problem.rank(it[0])[0] for it in (world[1], later))
     kept = sum(len(set(a) & set(b)) for a, b in zip(before.tolist(), now.tolist(), strict=True))
     assert found.rule_churn == pytest.approx(1 - kept / before.size)
     assert 0 < found.same_reason < 1
@@ -91,28 +91,28 @@ def test_agreement_of_dials() -> None:
 
 
 def test_codes_are_those_of_the_reasons(world: Any) -> None:
-    scenario, (rule, _) = world
-    user = scenario.split.user_ids[3].item()
-    whole = {reason.item: reason.codes for reason in why_list(scenario, rule, user)}
-    assert reason_codes(scenario, rule, user) == whole
+    problem, (rule, _) = world
+    user = problem.split.user_ids[3].item()
+    whole = {reason.item: reason.codes for reason in why_list(problem, rule, user)}
+    assert reason_codes(problem, rule, user) == whole
 
 
 def test_results_without_dials_or_with_lifts(world: Any) -> None:
-    scenario, (rule, _) = world
-    found = compared(world, (scenario, (rule, None)), sample=5)
+    problem, (rule, _) = world
+    found = compared(world, (problem, (rule, None)), sample=5)
     assert (found.same_dials, found.users_with_dials, found.same_reason) == (None, 0, 1)
     assert len(found.sentences()) == 1
-    lifts = rule_at(scenario, "shown_often", 0.05), None
-    found = compared((scenario, lifts), (scenario, lifts))
+    lifts = rule_at(problem, "shown_often", 0.05), None
+    found = compared((problem, lifts), (problem, lifts))
     assert (found.rule_churn, found.same_reason, found.compared_users, found.sentences()) == (0, None, 0, [])
 
 
 def test_mistakes(world: Any, small: Dataset) -> None:
-    scenario, served = world
-    shorter = Scenario(scenario.factors, scenario.split, small.subtopics, "test", 5)
+    problem, served = world
+    shorter = Problem(problem.factors, problem.split, small.subtopics, "test", 5)
     with pytest.raises(InputError, match="the old lists have 10 items and the new ones 5"):
         compared(world, (shorter, served))
-    others = replace(scenario.split, user_ids=scenario.split.user_ids + 10_000)
-    strangers = Scenario(replace(scenario.factors, user_ids=others.user_ids), others, small.subtopics, "test")
+    others = replace(problem.split, user_ids=problem.split.user_ids + 10_000)
+    strangers = Problem(replace(problem.factors, user_ids=others.user_ids), others, small.subtopics, "test")
     with pytest.raises(InputError, match="no user in common"):
         compared(world, (strangers, served))

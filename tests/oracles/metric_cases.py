@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.metrics import Context
 
 DEPTH = 20
@@ -36,7 +36,7 @@ class Case:
     subtopics: list[set[int]]
     weights: NDArray[np.float64]
     vectors: NDArray[np.float64]
-    train: Incidence
+    train: SparseRows
     context: Context
 
 
@@ -55,7 +55,7 @@ def make_case(seed: int, n_users: int, n_items: int, n_subtopics: int, per_item:
     weights = member * generator.uniform(0.2, 3.0, member.shape)
     weights = weights.astype(np.float32).astype(np.float64)  # contexts keep weights as float32
     vectors = generator.standard_normal((n_items, 7))
-    train = Incidence.coerce((generator.random((n_users, n_items)) < 0.15 * generator.random(n_items)) & ~held_out)
+    train = SparseRows.coerce((generator.random((n_users, n_items)) < 0.15 * generator.random(n_items)) & ~held_out)
     return Case(
         items,
         [[int(item) for item in row if item >= 0] for row in items],

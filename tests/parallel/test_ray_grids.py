@@ -12,8 +12,8 @@ import pytest
 
 import recprism.contest.contest as grid
 from recprism.budget.audit import BUDGETS, cost_of_diversity
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.common.executor import LocalExecutor
 from recprism.contest.cases import World
 from recprism.contest.fronts import frontier
@@ -44,24 +44,24 @@ def data() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def scenario(data: Dataset) -> Scenario:
+def problem(data: Dataset) -> Problem:
     split = data.split("random", seed=0)
-    return Scenario(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
+    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
 
 
-def test_an_audit_is_the_same(scenario: Scenario) -> None:
+def test_an_audit_is_the_same(problem: Problem) -> None:
     local, remote = (
-        cost_of_diversity(scenario, BudgetQuestion.each(["sc", "pc"], BUDGETS), executor=executor).to_dict()
+        cost_of_diversity(problem, BudgetQuestion.each(["sc", "pc"], BUDGETS), executor=executor).to_dict()
         for executor in (None, RayExecutor())
     )
     assert local == remote
 
 
-def test_fronts_are_the_same(scenario: Scenario) -> None:
-    validation, methods = scenario.on("validation"), []
+def test_fronts_are_the_same(problem: Problem) -> None:
+    validation, methods = problem.on("validation"), []
     settings = {"rivals": ("exposure",), "on_method": methods.append}
     local, remote = (
-        frontier(validation, scenario, Goal.parse("sc"), executor=executor, **settings)
+        frontier(validation, problem, Goal.parse("sc"), executor=executor, **settings)
         for executor in (LocalExecutor(), RayExecutor())
     )
     assert local == remote

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from recprism.cmb import CMB
 from recprism.cmb.history import Progress
-from recprism.data import Incidence, Split, Subtopics
+from recprism.data import SparseRows, Split, Subtopics
 from recprism.errors import InputError, RecprismError
 from recprism.metrics import Context, Lists
 from recprism.models import Factors
@@ -42,8 +42,8 @@ def world(n_users: int = 67, n_items: int = 40, d: int = 4) -> tuple[Factors, Sp
     generator = np.random.default_rng(5)
     factors = Factors.from_arrays(generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d)))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.91, 0.03, 0.03, 0.03])
-    train, validation, test = (Incidence.coerce(parts == part) for part in (1, 2, 3))
-    topics = Incidence.coerce(generator.random((n_items, 6)) < 0.3)
+    train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
+    topics = SparseRows.coerce(generator.random((n_items, 6)) < 0.3)
     return (
         factors,
         Split(train, validation, test, factors.user_ids, factors.item_ids),

@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking import topk, topk_blocks
 
 N_USERS, N_ITEMS, K = 230, 170, 12
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[np.ndarray, np.ndarray, Incidence]:
+def world() -> tuple[np.ndarray, np.ndarray, SparseRows]:
     """Small whole numbers as factors, so that ties are plentiful; the first user has seen all but four items."""
     rng = np.random.default_rng(0)
     user, item = (rng.integers(-2, 3, (n, 3)).astype(np.float32) for n in (N_USERS, N_ITEMS))
     seen = rng.random((N_USERS, N_ITEMS)) < 0.3
     seen[0, 4:] = True
-    return user, item, Incidence.coerce(seen)
+    return user, item, SparseRows.coerce(seen)
 
 
 @pytest.mark.parametrize("engine", ["auto", "torch"])
 @pytest.mark.parametrize(("users", "items"), [(1000, 1000), (64, 50), (229, 169), (229, 1), (230, 5)])
 def test_blocks_give_the_lists_of_one_call(
-    world: tuple[np.ndarray, np.ndarray, Incidence], users: int, items: int, engine: str
+    world: tuple[np.ndarray, np.ndarray, SparseRows], users: int, items: int, engine: str
 ) -> None:
     user, item, seen = world
     blocks = topk_blocks(user, item, K, exclude=seen, users_at_a_time=users, items_at_a_time=items, engine=engine)
@@ -47,7 +47,7 @@ def test_scores_of_real_numbers_do_not_depend_on_the_blocks() -> None:
 def test_columns_of_a_matrix() -> None:
     dense = np.random.default_rng(2).random((9, 14)) < 0.4
     for first, last in ((0, 14), (3, 9), (5, 5), (13, 14)):
-        np.testing.assert_array_equal(Incidence.coerce(dense).take_cols(first, last).dense(), dense[:, first:last])
+        np.testing.assert_array_equal(SparseRows.coerce(dense).take_cols(first, last).dense(), dense[:, first:last])
 
 
 def test_no_users() -> None:

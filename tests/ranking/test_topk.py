@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.ranking import topk
 
@@ -54,7 +54,7 @@ def sorted_lists(user: np.ndarray, item: np.ndarray, k: int, seen: np.ndarray | 
 def assert_is_definition(
     user: np.ndarray, item: np.ndarray, k: int, seen: np.ndarray | None, *, engine: str, block: int | None = None
 ) -> None:
-    exclude = None if seen is None else Incidence.coerce(seen)
+    exclude = None if seen is None else SparseRows.coerce(seen)
     items, scores = topk(user, item, k, exclude=exclude, engine=engine, block=block)
     expected_items, expected_scores = sorted_lists(user, item, k, seen)
     assert items.dtype == np.int64
@@ -148,7 +148,7 @@ def test_negative_zero_ties_with_zero(engine: str) -> None:
 @pytest.mark.parametrize(("n_users", "n_items"), [(0, 5), (4, 0), (0, 0)])
 def test_no_users_or_no_items(n_users: int, n_items: int, engine: str) -> None:
     user, item = np.zeros((n_users, 3), np.float32), np.zeros((n_items, 3), np.float32)
-    items, scores = topk(user, item, 2, exclude=Incidence.empty((n_users, n_items)), engine=engine)
+    items, scores = topk(user, item, 2, exclude=SparseRows.empty((n_users, n_items)), engine=engine)
     assert items.shape == scores.shape == (n_users, 2)
     assert (items == -1).all()
     assert (scores == -np.inf).all()
@@ -160,14 +160,14 @@ def test_engines_agree_on_real_numbers() -> None:
     seen = some_pairs(500, 3000, 0.02)
     exact = np.where(seen, -np.inf, user.astype(np.float64) @ item.astype(np.float64).T)
     best_scores = -np.sort(-exact, axis=1)[:, :20]
-    lists = [topk(user, item, 20, exclude=Incidence.coerce(seen), engine=engine) for engine in ENGINES]
+    lists = [topk(user, item, 20, exclude=SparseRows.coerce(seen), engine=engine) for engine in ENGINES]
     for items, scores in lists:
         np.testing.assert_allclose(scores, best_scores, rtol=1e-5)
         np.testing.assert_allclose(scores[1:], np.take_along_axis(exact, items, axis=1)[1:], rtol=1e-5)
     assert (lists[0][0] == lists[1][0]).mean() > 0.999  # only scores closer than rounding may trade places
 
 
-@pytest.mark.parametrize("exclude", [sparse.csr_matrix, sparse.coo_array, Incidence.coerce])
+@pytest.mark.parametrize("exclude", [sparse.csr_matrix, sparse.coo_array, SparseRows.coerce])
 def test_any_sparse_matrix_excludes(exclude: type) -> None:
     user, item = whole_factors(9, 30, 3)
     seen = some_pairs(9, 30, 0.3)
@@ -280,17 +280,17 @@ def test_the_kernel_of_another_machine_gives_the_same_bits(
 import platform
 platform.machine = lambda: {machine!r}
 import numpy as np
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking._kernels import registers
 from recprism.ranking import topk
 assert registers.LANES == {lanes}
 given = np.load({str(tmp_path / "in.npz")!r})
-items, scores = topk(given["user"], given["item"], 30, exclude=Incidence.coerce(given["seen"]), engine="cpu")
+items, scores = topk(given["user"], given["item"], 30, exclude=SparseRows.coerce(given["seen"]), engine="cpu")
 np.savez({str(tmp_path / "out.npz")!r}, items=items, scores=scores)
 """
     run_python(code, NUMBA_CACHE_DIR=str(tmp_path), **environment)
     lists = np.load(tmp_path / "out.npz")
-    items, scores = topk(user, item, 30, exclude=Incidence.coerce(seen), engine="cpu")
+    items, scores = topk(user, item, 30, exclude=SparseRows.coerce(seen), engine="cpu")
     np.testing.assert_array_equal(lists["items"], items)
     np.testing.assert_array_equal(lists["scores"], scores)
 
@@ -335,7 +335,7 @@ def test_a_gpu_gives_the_lists_of_a_sort(k: int) -> None:
     user, item = whole_factors(300, 500, 6)
     seen = some_pairs(300, 500, 0.2)
     vectors = [torch.from_numpy(array).cuda() for array in (user, item)]
-    items, scores = topk(*vectors, k, exclude=Incidence.coerce(seen), block=70)
+    items, scores = topk(*vectors, k, exclude=SparseRows.coerce(seen), block=70)
     assert items.is_cuda
     assert scores.is_cuda
     expected = sorted_lists(user, item, k, seen)

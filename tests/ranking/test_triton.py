@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.ranking import topk
 
@@ -41,7 +41,7 @@ def fused(
     user: np.ndarray, item: np.ndarray, k: int, seen: np.ndarray | None = None, **options: int
 ) -> tuple[np.ndarray, np.ndarray]:
     vectors = [torch.from_numpy(np.ascontiguousarray(array, np.float32)).to(DEVICE) for array in (user, item)]
-    exclude = None if seen is None else Incidence.coerce(seen)
+    exclude = None if seen is None else SparseRows.coerce(seen)
     items, scores = topk(*vectors, k, exclude=exclude, engine="triton", **options)
     assert items.device.type == DEVICE and items.dtype == torch.int64 and scores.dtype == torch.float32
     return items.cpu().numpy(), scores.cpu().numpy()
@@ -167,7 +167,7 @@ def test_engines_agree_on_real_numbers(shape: tuple[int, int, int, int]) -> None
     rng = np.random.default_rng(4)
     user, item = (rng.normal(size=(rows, dim)).astype(np.float32) for rows in (n_users, n_items))
     owner = np.repeat(np.arange(n_users), 50)
-    seen = Incidence.from_pairs(owner, rng.integers(0, n_items, len(owner)), (n_users, n_items))
+    seen = SparseRows.from_pairs(owner, rng.integers(0, n_items, len(owner)), (n_users, n_items))
     vectors = [torch.from_numpy(array).cuda() for array in (user, item)]
     fused_lists, plain = (topk(*vectors, k, exclude=seen, engine=engine) for engine in ("auto", "torch"))
     torch.testing.assert_close(fused_lists[1], plain[1], rtol=1e-5, atol=0)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.rivals import CalibratedFlow, Greedy
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
 
@@ -19,7 +19,7 @@ GOALS = ("subtopic_coverage", "alpha_ndcg", "ilad_subtopics", "catalogue_coverag
 some_examples = settings(max_examples=40, deadline=None, derandomize=True)
 
 
-def value(method: Optimal, world: Any, picks: Any) -> Any:
+def value(method: ListSearch, world: Any, picks: Any) -> Any:
     """The objective of each list, (n_users,), by ``Objective``; for goals without ties between users."""
     k, features = picks.shape[1], world.features
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
@@ -69,9 +69,9 @@ def test_the_search_is_never_below_greedy(
     world = make_world(seed, n_users=6, n_candidates=12, n_items=25)
     knobs: dict[str, Any] = {"trade_off": trade_off, "goals": {goal: 1.0}, "history_weight": history_weight}
     one, two = (
-        it(world.candidates, world.scores, 5, features=world.features) for it in (Optimal(**knobs), Greedy(**knobs))
+        it(world.candidates, world.scores, 5, features=world.features) for it in (ListSearch(**knobs), Greedy(**knobs))
     )
-    assert (value(Optimal(**knobs), world, one) >= value(Optimal(**knobs), world, two) - 1e-9).all()
+    assert (value(ListSearch(**knobs), world, one) >= value(ListSearch(**knobs), world, two) - 1e-9).all()
 
 
 def test_greedy_shows_an_item_once_for_the_catalogue() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import recprism as rp
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.metrics import METRICS
 from recprism.models.registry import make_model
@@ -130,8 +130,8 @@ def test_a_goal_that_is_not_registered_any_more_is_unknown() -> None:
         rp.diversify(synthetic(), "category_count")
 
 
-def synthetic() -> Scenario:
+def synthetic() -> Problem:
     data = make_world(400, 120, 12, seed=3).dataset()
     split = data.split(seed=0)
     assert data.subtopics is not None
-    return Scenario(make_model("bprmf", epochs=3).fit(split, seed=0, device="cpu"), split, data.subtopics)
+    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0, device="cpu"), split, data.subtopics)

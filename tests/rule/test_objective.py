@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.metrics import Context, evaluate
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.rule.kernels.optimal import _stand
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import looks_at_order
 from recprism.rule.kernels.worth import DISTANCE, ordered_worth, set_worth
+from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective
-from recprism.rule.optimal import goal_units
 from recprism.rule.pool import Pool
 from recprism.testing._candidates import CandidateWorld, make_candidates
 
@@ -72,7 +72,7 @@ def test_parts_add_up_to_the_worth_of_the_kernels(
 ) -> None:
     world = make_candidates(seed, n_users=3, n_candidates=12, n_items=24, coarse=ties, padded=ties)
     features = world.features
-    method = Optimal(trade_off=trade_off, goals=goals, history_weight=history_weight)
+    method = ListSearch(trade_off=trade_off, goals=goals, history_weight=history_weight)
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items).at_least(k)
     objective = Objective.of(method, pool, k, features)
     generator = np.random.default_rng(seed)
@@ -90,7 +90,7 @@ def test_parts_add_up_to_the_worth_of_the_kernels(
 def test_a_list_with_a_known_answer() -> None:
     """Two items of one subtopic and one of another, by hand."""
     features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[3, 1]])
-    method = Optimal(trade_off=0.5, goals={"subtopic_coverage": 1.0, "alpha_ndcg": 1.0}, history_weight=0.4)
+    method = ListSearch(trade_off=0.5, goals={"subtopic_coverage": 1.0, "alpha_ndcg": 1.0}, history_weight=0.4)
     pool = Pool.of([[0, 1, 2]], [[3.0, 2.0, 1.0]], features.device, features.n_items)
     objective = Objective.of(method, pool, 3, features)
     parts = objective.parts(np.array([[0, 1, 2]]), np.array([[1.0, 0.5, 0.0]]))
@@ -111,7 +111,7 @@ def test_a_list_with_a_known_answer() -> None:
 def test_goals_alone_are_the_metrics(goal: str) -> None:
     """At trade-off 1, the objective of a list is its metric."""
     world, k = make_candidates(5, n_users=20, n_candidates=12, n_items=24), 5
-    objective = objective_of(world, Optimal(trade_off=1.0, goals={goal: 1.0}), k)
+    objective = objective_of(world, ListSearch(trade_off=1.0, goals={goal: 1.0}), k)
     lists = world.candidates[:, :k]
     context = Context(vectors=world.vectors, subtopics=world.subtopics)
     values = evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
@@ -128,7 +128,7 @@ def test_goals_by_relevance_are_the_metrics_if_scores_are_labels(goal: str) -> N
     lists = np.array([generator.permutation(20)[:k] for _ in labels])
     features = Features(subtopics=subtopics)
     pool = Pool.of(np.tile(np.arange(20), (30, 1)), labels.astype(float), features.device, features.n_items)
-    objective = Objective.of(Optimal(trade_off=1.0, goals={goal: 1.0}), pool, k, features)
+    objective = Objective.of(ListSearch(trade_off=1.0, goals={goal: 1.0}), pool, k, features)
     totals = objective.parts(lists, np.take_along_axis(labels, lists, 1).astype(float)).total
     context = Context(relevant=labels.astype(int), subtopics=subtopics)
     values = evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
@@ -155,7 +155,7 @@ def ideals(labels: Any, member: Any, k: int) -> Any:
 
 def test_distances_split_by_subtopic() -> None:
     world, k = make_candidates(6, n_users=20, n_candidates=12, n_items=24), 6
-    objective = objective_of(world, Optimal(trade_off=0.7, goals={"ilad_subtopics": 1.0}), k)
+    objective = objective_of(world, ListSearch(trade_off=0.7, goals={"ilad_subtopics": 1.0}), k)
     lists = world.candidates[:, :k].copy()
     lists[3, 2:] = -1
     split = objective.distance_by_subtopic(lists)
@@ -167,7 +167,7 @@ def test_distances_split_by_subtopic() -> None:
 def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float]) -> None:
     """The objective over all lists, by brute force, has its largest value where the search ends."""
     world, k = make_candidates(9, n_users=12, n_candidates=7, n_items=24), 3
-    method = Optimal(trade_off=0.3, goals=goals, history_weight=0.2)
+    method = ListSearch(trade_off=0.3, goals=goals, history_weight=0.2)
     objective, features = objective_of(world, method, k), world.features
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
     found = method.choose(pool, k, features).numpy()
@@ -183,7 +183,7 @@ def test_the_search_finds_the_largest_total_nearly_always(goals: dict[str, float
     assert hits >= 11
 
 
-def objective_of(world: CandidateWorld, method: Optimal, k: int) -> Objective:
+def objective_of(world: CandidateWorld, method: ListSearch, k: int) -> Objective:
     features = world.features
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
     return Objective.of(method, pool, k, features)

@@ -42,8 +42,8 @@ def clustered(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_words_become_columns(trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
-    scenario = run.scenario()
-    found = find_concepts(run, ["categories", "year", "genres", "popularity"], scenario)
+    problem = run.problem()
+    found = find_concepts(run, ["categories", "year", "genres", "popularity"], problem)
     names = run.subtopics().names
     assert found.names[: len(names) + 2] == (*names, "year: high", "year: low")
     assert found.names[-2:] == ("popularity: high", "popularity: low")
@@ -60,7 +60,7 @@ def test_a_file_may_hold_numbers_categories_and_0_and_1(trained_run: Callable[..
     ids = run.items()["item_id"].to_list()
     rows = [f"{i},{i % 7},{'a|b' if i % 2 else 'b'},{i % 2}" for i in ids[:-1]]
     path.write_text("item_id,price,tag,is_new\n" + "\n".join([*rows, "no such item,1,a,0"]) + "\n")
-    found = find_concepts(run, [str(path)], run.scenario(), 1)
+    found = find_concepts(run, [str(path)], run.problem(), 1)
     assert found.names == ("price: high", "price: low", "tag: a", "tag: b", "is_new")
     odd = np.array([i % 2 for i in ids[:-1]])
     np.testing.assert_array_equal(found.values[:-1, 2], odd)
@@ -70,7 +70,7 @@ def test_a_file_may_hold_numbers_categories_and_0_and_1(trained_run: Callable[..
     )
     long = tmp_path / "long.csv"
     long.write_text("item_id,subtopic,weight\n" + "".join(f"{i},mood,{1 + i % 2}\n" for i in ids[:50]))
-    weighted = find_concepts(run, [str(long)], run.scenario())
+    weighted = find_concepts(run, [str(long)], run.problem())
     assert weighted.names == ("mood",)
     assert weighted.values[:50, 0].tolist() == [1 + i % 2 for i in ids[:50]]
 
@@ -106,7 +106,7 @@ def test_a_planted_number_is_the_dial_that_is_found() -> None:
 def test_wrong_words_are_refused(trained_run: Callable[..., Run], words: list[str], support: int, message: str) -> None:
     run = trained_run(3, 16)
     with pytest.raises(InputError, match=message):
-        find_concepts(run, words, run.scenario(), support)
+        find_concepts(run, words, run.problem(), support)
 
 
 @pytest.mark.parametrize("option", [{"concepts": ["year"]}, {"rest": True}, {"ordered": True}])
@@ -121,13 +121,13 @@ def test_concepts_are_for_dials(trained_run: Callable[..., Run], tmp_path: Path,
 @pytest.mark.slow
 def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> None:
     report = dials_of(clustered, live=False, rest=True, concepts=CLUSTERS)
-    found, scenario = report.dials, clustered.scenario()
+    found, problem = report.dials, clustered.problem()
     assert len(found.names) == 12
     assert all(name.startswith("like ") for name in found.names)
     assert (found.concepts.values.sum(1) == 1).all(), "an item is in one cluster"
-    np.testing.assert_array_equal(found.lists, scenario.rank(clustered.load_result().own_rule())[0])
-    np.testing.assert_array_equal(scenario.rank(found.applied_to(scenario.factors))[0], found.served)
-    by_vectors = lists_to_vectors(scenario.factors, found.lists, exclude=scenario.hidden)
+    np.testing.assert_array_equal(found.lists, problem.rank(clustered.load_result().own_rule())[0])
+    np.testing.assert_array_equal(problem.rank(found.applied_to(problem.factors))[0], found.served)
+    by_vectors = lists_to_vectors(problem.factors, found.lists, exclude=problem.hidden)
     possible = by_vectors.kept == 1
     assert possible.mean() > 0.3
     kept = np.array([set(a) == set(b) for a, b in zip(found.lists, found.served, strict=True)])
@@ -139,7 +139,7 @@ def test_items_without_any_metadata_are_named_by_clusters(clustered: Run) -> Non
 
 @pytest.mark.slow
 def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) -> None:
-    lists, live = recommend(clustered, 10)[0], clustered.scenario().live()
+    lists, live = recommend(clustered, 10)[0], clustered.problem().live()
     _, folder, made = export_run(clustered, tmp_path / "dials", "dials", to="npz", concepts=CLUSTERS, rest=True)
     assert isinstance(made, Export)
     assert made.dim == 16 + 12

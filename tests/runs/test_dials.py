@@ -50,11 +50,11 @@ def test_some_users_have_the_dials_that_they_have_among_all(run: Run, live: bool
 
 
 def test_an_inner_product_of_more_numbers_returns_the_lists(run: Run) -> None:
-    found, scenario = run.load_result(), run.scenario()
-    dials, base = found.dials(live=False), scenario.factors
+    found, problem = run.load_result(), run.problem()
+    dials, base = found.dials(live=False), problem.factors
     model = dials.applied_to(base)
     assert model.dim == base.dim + len(dials.names)
-    np.testing.assert_array_equal(scenario.rank(model)[0], dials.given)
+    np.testing.assert_array_equal(problem.rank(model)[0], dials.given)
     scores = base.user @ base.item.T + dials.weights @ dials.concepts.values.T
     np.testing.assert_allclose(model.user @ model.item.T, scores, atol=1e-4)
 
@@ -81,7 +81,7 @@ def test_the_figures_of_the_dials(run: Run, live: bool) -> None:
 def test_dials_of_players_are_compiled_from_their_lists(searched_run: Callable[..., Run]) -> None:
     run = searched_run(iterations=20, diversity="subtopic_coverage")
     found = dials_of(run, live=False)
-    np.testing.assert_array_equal(found.dials.lists, run.scenario().rank(run.load_result().model)[0])
+    np.testing.assert_array_equal(found.dials.lists, run.problem().rank(run.load_result().model)[0])
     assert 0 < found.dials.lists_held < 1, "weights of categories do not hold all lists of other vectors"
     with pytest.raises(InputError, match="players found this change, and no rule made its lists"):
         steer_run(run, 1, {"Animation": 0.2})
@@ -91,7 +91,7 @@ def test_dials_of_players_are_compiled_from_their_lists(searched_run: Callable[.
 def test_a_setting_is_kept_for_one_user_in_exported_dials(
     run: Run, trained_run: Callable[..., Run], tmp_path: Path
 ) -> None:
-    lists, live = recommend(run, 10)[0], run.scenario().live()
+    lists, live = recommend(run, 10)[0], run.problem().live()
     before = live.rank(exported(run, tmp_path / "before"))[0]
     shown = steer_run(run, "1", {"Animation": 0.3}, keep=True)  # as text, as the command line passes it
     assert recommend(run, 10)[0].equals(lists), "the lists of the rule do not use settings"
@@ -138,7 +138,7 @@ def test_settings_count_in_exports_that_have_the_dial(run: Run, tmp_path: Path) 
     steer_run(run, 1, {"Animation": 0.3}, keep=True)
     kept = exported(run, tmp_path / "kept", **by_cluster)
     np.testing.assert_array_equal(kept.user, plain.user, "clusters have no dial of this name")
-    name = find_concepts(run, ["clusters=5"], run.scenario().live()).names[0]
+    name = find_concepts(run, ["clusters=5"], run.problem().live()).names[0]
     run.save_steering({1: {"Animation": 0.3, name: 0.1}})
     other = exported(run, tmp_path / "other", **by_cluster)
     row = int(np.flatnonzero(plain.user_ids == 1)[0])

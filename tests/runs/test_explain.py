@@ -14,7 +14,7 @@ from recprism.cmb.factors.verdict import Verdict
 from recprism.forms.dials.solve import lists_to_vectors
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
-from recprism.rule import Features, Optimal
+from recprism.rule import Features, ListSearch
 from recprism.runs._control_cache import kept_checks
 from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
@@ -67,7 +67,7 @@ def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(side: str) 
     made = make_planted(n_users=300, n_items=200, n_planted=0, unrelated="one", seed=0)
     base = Factors.from_arrays(made.user, made.item)
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
-    wanted = Optimal(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
+    wanted = ListSearch(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
     found = lists_to_vectors(base, wanted, exclude=made.split.seen_before("test"))
     model = as_if_found(base, found.perturbation, side)
     asked = Question("subtopic_coverage@10", "raw", draws=49)

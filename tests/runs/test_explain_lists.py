@@ -14,7 +14,7 @@ from recprism.data.readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rivals import MMR
-from recprism.rule import Optimal, subtopic_probabilities
+from recprism.rule import ListSearch, subtopic_probabilities
 from recprism.runs.jobs import explain_lists_of_run
 from recprism.runs.jobs.explain_lists import explain_lists_with_scores
 from recprism.runs.jobs.list_files import SideFiles
@@ -35,23 +35,23 @@ def write_lists(path: Path, lists: np.ndarray, user_ids: Any, item_ids: Any) -> 
 def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A run with optimal lists, lists of MMR on vectors, its own lists, and its scores in files."""
     run, folder = trained_run(10, 16), tmp_path_factory.mktemp("lists")
-    scenario = run.scenario("test")
-    items, scores = (array[:, :200] for array in scenario.candidates)
-    users, ids = scenario.split.user_ids, scenario.split.item_ids
-    lists = np.asarray(Optimal(trade_off=0.2)(items, scores, K, features=scenario.features))
-    vectors = np.asarray(MMR(trade_off=0.3)(items, scores, K, features=scenario.features))
+    problem = run.problem("test")
+    items, scores = (array[:, :200] for array in problem.candidates)
+    users, ids = problem.split.user_ids, problem.split.item_ids
+    lists = np.asarray(ListSearch(trade_off=0.2)(items, scores, K, features=problem.features))
+    vectors = np.asarray(MMR(trade_off=0.3)(items, scores, K, features=problem.features))
     made = {"new": lists, "vectors": vectors, "base": items[:, :K]}
     paths = {name: write_lists(folder / f"{name}.csv", it, users, ids) for name, it in made.items()}
     who = np.repeat(np.arange(len(items)), items.shape[1])
     pairs = {"user_id": users[who].tolist(), "item_id": ids[items.ravel()].tolist(), "score": scores.ravel()}
     pl.DataFrame(pairs).sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "scores.csv")
-    genres = scenario.subtopics
+    genres = problem.subtopics
     named = ["|".join(genres.names[it] for it in genres.items.row(row)) for row in range(genres.items.n_rows)]
     pl.DataFrame({"item_id": ids.tolist(), "genres": named}).write_csv(folder / "items.csv")
-    seen = scenario.seen
+    seen = problem.seen
     known = {"user_id": users[seen.row_of_entry].tolist(), "item_id": ids[seen.indices].tolist()}
     pl.DataFrame(known).write_csv(folder / "train.csv")
-    return {"run": run, "scenario": scenario, "lists": lists, "folder": folder, **paths}
+    return {"run": run, "problem": problem, "lists": lists, "folder": folder, **paths}
 
 
 def beside(files: dict[str, Any], **more: Any) -> SideFiles:
@@ -61,11 +61,11 @@ def beside(files: dict[str, Any], **more: Any) -> SideFiles:
 @pytest.mark.slow
 def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any]) -> None:
     found = explain_lists_of_run(files["new"], files["base"], files["run"], draws=3)
-    scenario = files["scenario"]
-    items, scores = (array[:, :200] for array in scenario.candidates)
-    history = subtopic_probabilities(scenario.seen, scenario.subtopics)
-    about = {"history": history, "popularity": scenario.seen.col_counts, "draws": 3}
-    wanted = fit_choice_model(items, scores, items[:, :K], files["lists"], scenario.subtopics, **about)
+    problem = files["problem"]
+    items, scores = (array[:, :200] for array in problem.candidates)
+    history = subtopic_probabilities(problem.seen, problem.subtopics)
+    about = {"history": history, "popularity": problem.seen.col_counts, "draws": 3}
+    wanted = fit_choice_model(items, scores, items[:, :K], files["lists"], problem.subtopics, **about)
     assert found.model.to_dict() == wanted.to_dict()
     assert found.model.explained > 0.95
     assert (found.skipped, found.notes) == ({}, ())

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.data.dataset import Dataset
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -124,11 +124,11 @@ def test_vectors_in_another_order_are_refused_until_they_are_aligned(
     factors: Factors, small: Dataset, split: Split
 ) -> None:
     with pytest.raises(InputError, match=r"the users of the model are not those of the split in the same order"):
-        Scenario(factors, split, small.subtopics, "test")
+        Problem(factors, split, small.subtopics, "test")
     shuffled = aligned(factors, split).of_items(np.arange(split.n_items)[::-1])
     with pytest.raises(InputError, match=r"the items of the model are not those"):
-        Scenario(shuffled, split, small.subtopics, "test")
-    lists = Scenario(aligned(shuffled, split), split, small.subtopics, "test").base_lists
+        Problem(shuffled, split, small.subtopics, "test")
+    lists = Problem(aligned(shuffled, split), split, small.subtopics, "test").base_lists
     ids, _ = factors.recommend(split.user_ids[3], factors.n_items)
     fresh = [item for item in ids.tolist() if item not in set(split.item_ids[split.seen_before_test.row(3)].tolist())]
     assert split.item_ids[lists[3]].tolist() == fresh[:10]
@@ -138,7 +138,7 @@ def test_a_division_of_your_own_is_called_given(factors: Factors, small: Dataset
     mine = replace(split, settings={})
     run = run_from_factors(tmp_path / "run", factors, small, mine)
     assert Run.open(run.path).config.split.method == "given"
-    assert run.scenario().split.test.indices.tolist() == split.test.indices.tolist()
+    assert run.problem().split.test.indices.tolist() == split.test.indices.tolist()
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ ONE, TWO, THREE = "ilad", "subtopic_coverage", "gini"
 
 
 def note(run: Run, goal: str, *, part: Part = "validation", tested: bool = True, **about: Any) -> str | None:
-    return note_question(run, run.scenario(), BudgetQuestion.of(goal, {}, part=part, **about), tested=tested)
+    return note_question(run, run.problem(), BudgetQuestion.of(goal, {}, part=part, **about), tested=tested)
 
 
 def ledger(run: Run) -> list[str]:
@@ -70,7 +70,7 @@ def test_other_questions_lower_the_confidence_of_all_answers(trained_run: Traine
 
 def test_a_question_is_stored_as_it_always_was(trained_run: Trained) -> None:
     """Runs compare questions with those that they stored."""
-    case = trained_run().scenario()
+    case = trained_run().problem()
     asked = BudgetQuestion.of("ilad+sc", {"ndcg": "5%", "recall@20": 0.02}, part="test", weight=3, method="t")
     plain = {"budgets": {"ndcg@10": 0.05, "recall@20": 0.02}, "goal": "ilad+subtopic_coverage", "k": 10}
     assert question_of(case, asked) == plain
@@ -122,23 +122,23 @@ def test_damaged_lines_are_skipped_and_a_ledger_that_cannot_be_written_is_named(
 @pytest.mark.slow
 def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(trained_run: Trained) -> None:
     run = trained_run()
-    case = run.scenario()
+    case = run.problem()
     audit = rp.audit(case, "subtopic_coverage", budgets={0.2: 1, 0.3: 3})
     asked = ledger(run)
     stops = {it.budget: it for it in audit.stops[Goal.parse("sc")]}
-    result = rp.diversify(run.scenario(), "subtopic_coverage", "30%")
+    result = rp.diversify(run.problem(), "subtopic_coverage", "30%")
     assert stops[0.3].certified is not None
     assert result.trade_off == stops[0.3].certified.trade_off
     assert result.certificate is not None
     assert result.certificate.questions == 2
     assert ledger(run) == asked
-    alone = rp.diversify(run.scenario(), "subtopic_coverage", "30%", confidence=0.9)
+    alone = rp.diversify(run.problem(), "subtopic_coverage", "30%", confidence=0.9)
     assert alone.certificate is not None
     assert alone.certificate.questions == 1, "another confidence is another question"
     assert len(ledger(run)) == len(asked) + 1
     kept = run.path / "audit.json"
     kept.write_text(kept.read_text(encoding="utf-8").replace('"trade_off": ', '"trade_off": 0'), encoding="utf-8")
-    asked_anew = rp.diversify(run.scenario(), "subtopic_coverage", "30%")
+    asked_anew = rp.diversify(run.problem(), "subtopic_coverage", "30%")
     assert asked_anew.certificate is not None
     assert asked_anew.certificate.questions == 1
     assert len(ledger(run)) == len(asked) + 2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import recprism as rp
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.sticky import StickyProblem
 from recprism.data import Subtopics
 from recprism.errors import InputError
 from recprism.runs.jobs.saved import put_result
@@ -30,7 +30,7 @@ def trained(trained_run: Callable[..., Run]) -> Run:
 
 @pytest.fixture(scope="module")
 def result(trained: Run) -> rp.Result:
-    return rp.diversify(trained.scenario(), "subtopic_coverage", 0.2)
+    return rp.diversify(trained.problem(), "subtopic_coverage", 0.2)
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +92,19 @@ def test_a_named_result_is_loaded_by_its_name(result: rp.Result, trained_run: Ca
 )
 def test_constraints_are_kept_with_the_result(trained: Run, constraints: dict[str, Any], tmp_path: Path) -> None:
     found = rp.diversify(
-        trained.scenario(), "subtopic_coverage", 0.4, guards={"recall@20": 0.6}, constraints=constraints
+        trained.problem(), "subtopic_coverage", 0.4, guards={"recall@20": 0.6}, constraints=constraints
     )
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
     assert found.violations is not None
-    assert again.scenario.constraints == found.scenario.constraints
+    assert again.problem.constraints == found.problem.constraints
     assert again.constraint_costs == found.constraint_costs != {}
     require_same(found, again)
 
 
 @pytest.mark.slow
 def test_lifts_are_kept_with_the_result(trained: Run, tmp_path: Path) -> None:
-    found = rp.diversify(trained.scenario(), "shown_often", 0.3)
+    found = rp.diversify(trained.problem(), "shown_often", 0.3)
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
     np.testing.assert_array_equal(again.own_rule().lifts, found.own_rule().lifts)
@@ -114,14 +114,14 @@ def test_lifts_are_kept_with_the_result(trained: Run, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_result_that_keeps_older_lists_is_read_with_them(trained: Run, tmp_path: Path) -> None:
     """As `recprism refit --max-churn` makes it."""
-    case = trained.scenario()
-    sticky = StickyScenario(case, case.candidates[0][:, 5:15], 0.03)
+    case = trained.problem()
+    sticky = StickyProblem(case, case.candidates[0][:, 5:15], 0.03)
     found = rp.diversify(sticky, "subtopic_coverage", 0.4)
-    plain = replace(found, scenario=case)
+    plain = replace(found, problem=case)
     assert not found.lists(live=False).equals(plain.lists(live=False)), "older lists have an effect"
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
-    assert isinstance(again.scenario, StickyScenario)
+    assert isinstance(again.problem, StickyProblem)
     require_same(found, again)
 
 
@@ -133,7 +133,7 @@ def test_a_saved_result_of_ids_in_words_is_the_same(tmp_path: Path) -> None:
     users, items = (np.array([f"{name}{at}" for at in column]) for name, column in zip("ui", pairs.T, strict=True))
     data = rp.from_arrays(users, items, categories={f"i{at}": [f"c{at % 7}", f"d{at % 3}"] for at in range(60)})
     split = data.split("paper", seed=0)
-    case = rp.Scenario(rp.BPRMF(epochs=2, dim=6, patience=None).fit(split, seed=0, device="cpu"), split, data.subtopics)
+    case = rp.Problem(rp.BPRMF(epochs=2, dim=6, patience=None).fit(split, seed=0, device="cpu"), split, data.subtopics)
     found = rp.diversify(case, "ilad_subtopics", "40%")
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
@@ -143,32 +143,32 @@ def test_a_saved_result_of_ids_in_words_is_the_same(tmp_path: Path) -> None:
 
 
 def with_pins(result: rp.Result) -> rp.Result:
-    pins = np.full((result.scenario.split.n_users, 1), -1)
-    pins[:5] = result.scenario.base.item_ids[4]
-    return replace(result, scenario=result.scenario.under({"pinned": pins}))
+    pins = np.full((result.problem.split.n_users, 1), -1)
+    pins[:5] = result.problem.base.item_ids[4]
+    return replace(result, problem=result.problem.under({"pinned": pins}))
 
 
 def with_own_diversity(result: rp.Result) -> rp.Result:
-    own = np.linspace(0, 1, result.scenario.split.n_users)
-    return replace(result, scenario=result.scenario.under({"per_user_diversity": own}))
+    own = np.linspace(0, 1, result.problem.split.n_users)
+    return replace(result, problem=result.problem.under({"per_user_diversity": own}))
 
 
 def with_numbers_of_items(result: rp.Result) -> rp.Result:
-    return replace(result, scenario=result.scenario.under({"min_items": {"Drama": 1}}))
+    return replace(result, problem=result.problem.under({"min_items": {"Drama": 1}}))
 
 
 def with_shorter_lists(result: rp.Result) -> rp.Result:
-    case = result.scenario
-    return replace(result, scenario=rp.Scenario(case.base, case.split, case.subtopics, k=5))
+    case = result.problem
+    return replace(result, problem=rp.Problem(case.base, case.split, case.subtopics, k=5))
 
 
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (lambda it: rp.Result(it.scenario), "only a result with a certified rule can be kept in a run"),
-        (lambda it: rp.Result.of_search(it.scenario, rp.CMB()), "only a result with a certified rule can be kept"),
+        (lambda it: rp.Result(it.problem), "only a result with a certified rule can be kept in a run"),
+        (lambda it: rp.Result.of_search(it.problem, rp.CMB()), "only a result with a certified rule can be kept"),
         (with_shorter_lists, "its lists have 5 places, and those of a run have 10"),
-        (lambda it: replace(it, scenario=it.scenario.on("validation")), "its figures are of the validation part"),
+        (lambda it: replace(it, problem=it.problem.on("validation")), "its figures are of the validation part"),
         (with_pins, "pins of single users"),
         (with_own_diversity, "per_user_diversity of single users"),
         (with_numbers_of_items, "a run cannot keep min_items"),
@@ -187,19 +187,19 @@ def test_what_a_run_cannot_give_back_is_refused_before_anything_is_written(
 
 
 def test_a_result_belongs_to_its_model_data_and_categories(result: rp.Result, trained: Run) -> None:
-    case = result.scenario
+    case = result.problem
     factors, split, topics = case.factors, case.split, case.subtopics
     biased = replace(factors, item_bias=np.ones(factors.n_items, np.float32))
     fewer = Subtopics.from_pairs(topics.items.row_of_entry[1:], np.array(topics.names)[topics.items.indices[1:]], 1955)
     others = (
-        rp.Scenario(factors.with_vectors(user=factors.user * 2), split, topics),
-        rp.Scenario(biased, split, topics),
-        rp.Scenario(factors, split, fewer),
-        rp.Scenario(factors, replace(split, test=split.validation), topics),
+        rp.Problem(factors.with_vectors(user=factors.user * 2), split, topics),
+        rp.Problem(biased, split, topics),
+        rp.Problem(factors, split, fewer),
+        rp.Problem(factors, replace(split, test=split.validation), topics),
     )
     for other in others:
         with pytest.raises(InputError, match="its model or its data are not those of the result"):
-            put_result(trained.named("other"), replace(result, scenario=other))
+            put_result(trained.named("other"), replace(result, problem=other))
     assert list(trained.results) == []
 
 
@@ -209,7 +209,7 @@ def test_a_result_belongs_to_its_model_data_and_categories(result: rp.Result, tr
 def test_a_result_is_not_replaced_unless_asked(result: rp.Result, trained_run: Callable[..., Run]) -> None:
     run = trained_run(3, 16)
     put_result(run, result)
-    less = rp.diversify(run.scenario(), "subtopic_coverage", 0.05)
+    less = rp.diversify(run.problem(), "subtopic_coverage", 0.05)
     with pytest.raises(InputError, match="already has a result; use --overwrite"):
         put_result(run, less)
     assert run.load_result().to_dict() == result.to_dict()

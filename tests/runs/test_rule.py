@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from recprism.budget.path import lists_at, rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, load_export
-from recprism.rule import Optimal, Rule
+from recprism.rule import ListSearch, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within, effect
 from recprism.runs.jobs.export import export_run
@@ -33,16 +33,16 @@ def run(trained_run: Callable[..., Run]) -> Run:
 
 
 @pytest.fixture(scope="module")
-def scenario(run: Run) -> Scenario:
-    return run.scenario()
+def problem(run: Run) -> Problem:
+    return run.problem()
 
 
 def test_the_stored_rule_gives_the_same_lists_bit_for_bit(run: Run) -> None:
     again = Run.open(run.path).load_result()
     assert isinstance(again.model, Rule)
-    fresh = run.scenario()
+    fresh = run.problem()
     items, scores = fresh.rank(again.model)
-    path = lists_at(run.scenario(), again.goal, again.trade_off)
+    path = lists_at(run.problem(), again.goal, again.trade_off)
     np.testing.assert_array_equal(items, fresh.within_limits(again.model.limits, path))
     np.testing.assert_allclose(scores[0], fresh.factors.user[0] @ fresh.factors.item[items[0]].T, rtol=1e-6)
     assert again.rule == replace(rule_at(fresh, again.goal, again.trade_off), limits=again.model.limits)
@@ -57,43 +57,43 @@ def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
     assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
 
 
-def test_one_user_gets_the_list_that_all_users_together_get(run: Run, scenario: Scenario) -> None:
+def test_one_user_gets_the_list_that_all_users_together_get(run: Run, problem: Problem) -> None:
     rule = run.load_result().rule
     assert rule is not None
-    whole = scenario.rank(rule)[0]
+    whole = problem.rank(rule)[0]
     for rows in ([0], [5, 2, 17]):
-        np.testing.assert_array_equal(scenario.rank(rule, users=np.array(rows))[0], whole[rows])
+        np.testing.assert_array_equal(problem.rank(rule, users=np.array(rows))[0], whole[rows])
 
 
-def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, scenario: Scenario) -> None:
+def test_a_longer_list_is_the_next_page_of_the_rule(run: Run, problem: Problem) -> None:
     rule = run.load_result().rule
     assert rule is not None
-    one, two = scenario.rank(rule, 10)[0], scenario.rank(rule, 20)[0]
+    one, two = problem.rank(rule, 10)[0], problem.rank(rule, 20)[0]
     np.testing.assert_array_equal(two[:, :10], one)
-    np.testing.assert_array_equal(scenario.rank(rule, 4)[0], one[:, :4])
+    np.testing.assert_array_equal(problem.rank(rule, 4)[0], one[:, :4])
     # The second page is the rule on the candidates that the first page left.
-    items, scores = scenario.candidates
+    items, scores = problem.candidates
     for user in range(20):
         left = ~np.isin(items[user], one[user])
         pool, own = items[user][left][:100][None], scores[user][left][:100][None]
-        features = scenario.features.of_users(np.array([user]))
+        features = problem.features.of_users(np.array([user]))
         page = rule.reranker()(pool, own, 10, features=features)[0]
         np.testing.assert_array_equal(two[user, 10:], page)
-    covered = scenario.judge(two[:, 10:], ("subtopic_coverage@10",))["subtopic_coverage@10"].mean()
-    base = scenario.judge(scenario.rank(scenario.factors, 20)[0][:, 10:], ("subtopic_coverage@10",))
+    covered = problem.judge(two[:, 10:], ("subtopic_coverage@10",))["subtopic_coverage@10"].mean()
+    base = problem.judge(problem.rank(problem.factors, 20)[0][:, 10:], ("subtopic_coverage@10",))
     assert covered > 1.05 * base["subtopic_coverage@10"].mean()
 
 
-def test_commands_use_the_rule(run: Run, scenario: Scenario) -> None:
+def test_commands_use_the_rule(run: Run, problem: Problem) -> None:
     rule = run.load_result().rule
     assert rule is not None
     judged, none = recommend(run, 10, live=False)
     found = judged["item_id"].to_numpy().reshape(-1, 10)
-    np.testing.assert_array_equal(found, scenario.factors.item_ids[scenario.rank(rule)[0]])
+    np.testing.assert_array_equal(found, problem.factors.item_ids[problem.rank(rule)[0]])
     assert none is None, "figures of live lists belong to live lists"
     lists, figures = recommend(run, 10)
     live = lists["item_id"].to_numpy().reshape(-1, 10)
-    np.testing.assert_array_equal(live, scenario.factors.item_ids[scenario.live().rank(rule)[0]])
+    np.testing.assert_array_equal(live, problem.factors.item_ids[problem.live().rank(rule)[0]])
     assert (live != found).any()
     assert figures is not None
     assert figures.consumed == 0
@@ -154,25 +154,25 @@ def test_a_ban_holds_under_a_rule_on_every_page(trained_run: Callable[..., Run])
         assert not np.isin(recommend(run, 30, live=live)[0]["item_id"].to_numpy(), often).any()
 
 
-def test_stored_units_are_prices_that_a_new_catalogue_does_not_change(scenario: Scenario) -> None:
-    rule = rule_at(scenario, "subtopic_coverage", 0.2)
+def test_stored_units_are_prices_that_a_new_catalogue_does_not_change(problem: Problem) -> None:
+    rule = rule_at(problem, "subtopic_coverage", 0.2)
     assert rule.prices["subtopic_coverage"] == pytest.approx(
         0.2 / 0.8 * rule.units["subtopic_coverage"] * sum(1 / np.log2(np.arange(2, 12)))
     )
-    items, scores = (array[:, :100] for array in scenario.candidates)
+    items, scores = (array[:, :100] for array in problem.candidates)
     asked = {"trade_off": 0.2, "goals": rule.goals, "history_weight": rule.history_weight}
-    own = Optimal(**asked)(items, scores, 10, features=scenario.features)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(own, scenario.rank(rule)[0])
+    own = ListSearch(**asked)(items, scores, 10, features=problem.features)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(own, problem.rank(rule)[0])
     doubled = {name: 2 * it for name, it in rule.units.items()}
-    other = Optimal(**asked, units=doubled)(items, scores, 10, features=scenario.features)  # type: ignore[arg-type]
+    other = ListSearch(**asked, units=doubled)(items, scores, 10, features=problem.features)  # type: ignore[arg-type]
     assert (own != other).any()
 
 
 @pytest.mark.parametrize(
     "wrong", [{"trade_off": 2.0}, {"k": 0}, {"history_window": 0}, {"goals": {"novelty": 1.0}}, {"colour": 1}]
 )
-def test_wrong_settings_of_a_rule_are_refused(scenario: Scenario, wrong: dict[str, object]) -> None:
-    facts = rule_at(scenario, "subtopic_coverage", 0.2).to_dict()
+def test_wrong_settings_of_a_rule_are_refused(problem: Problem, wrong: dict[str, object]) -> None:
+    facts = rule_at(problem, "subtopic_coverage", 0.2).to_dict()
     assert Rule.from_dict(facts).to_dict() == facts
     with pytest.raises(InputError):
         Rule.from_dict({**facts, **wrong})

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from recprism.budget.audit import BUDGETS, cost_of_diversity
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.models import BPRMF
 from recprism.rule.goal import Goal
@@ -27,11 +27,11 @@ def run(trained_run: Callable[..., Run]) -> Run:
 @pytest.mark.parametrize("budget", [0.01, *(pytest.param(it, marks=pytest.mark.slow) for it in (0.05, 0.2))])
 def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float) -> None:
     path = stored_path(run, "subtopic_coverage")
-    scenario = Scenario(run.factors(), run.split(), run.subtopics(), "test")
-    kept = within_budget(scenario, BudgetQuestion.of("sc", {"ndcg@10": budget}))
+    problem = Problem(run.factors(), run.split(), run.subtopics(), "test")
+    kept = within_budget(problem, BudgetQuestion.of("sc", {"ndcg@10": budget}))
     at = path.reach(budget)
     assert path.trade_offs[at] == (0.0 if kept.rule is None else kept.rule.trade_off)
-    made = scenario.rank(scenario.base if kept.rule is None else kept.rule)[0]
+    made = problem.rank(problem.base if kept.rule is None else kept.rule)[0]
     np.testing.assert_array_equal(path.lists[at], made)
 
 
@@ -78,7 +78,7 @@ def test_audit_and_budget_use_the_path_of_the_run(run: Run, monkeypatch: pytest.
     """One walk, kept in the run: what comes after it computes no list of the path again."""
     stored_path(run, "subtopic_coverage")
     monkeypatch.setattr("recprism.budget.path.rule_at", not_again)
-    found = cost_of_diversity(run.scenario(), BudgetQuestion.each(["sc"], BUDGETS))
-    kept = within_budget(run.scenario(), BudgetQuestion.of("sc", {"ndcg@10": 0.2}))
+    found = cost_of_diversity(run.problem(), BudgetQuestion.each(["sc"], BUDGETS))
+    kept = within_budget(run.problem(), BudgetQuestion.of("sc", {"ndcg@10": 0.2}))
     assert len(found.paths[Goal.parse("subtopic_coverage")].points) >= len(Goal.parse("subtopic_coverage").steps) // 4
     assert kept.certificate.last is not None

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.compile import cache_folder
-from recprism.data import Incidence
+from recprism.data import SparseRows
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
@@ -55,26 +55,26 @@ CONSTRAINTS: list[dict[str, Any]] = [
 ]
 
 
-def world(seed: int, k: int = 6, **constraints: Any) -> Scenario:
+def world(seed: int, k: int = 6, **constraints: Any) -> Problem:
     """Six users, forty items with up to five categories, random vectors and histories."""
     generator = np.random.default_rng(seed)
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
     ids = np.array([f"i{n}" for n in range(ITEMS)], dtype=object)
     factors = Factors.from_arrays(user, item, user_ids=np.arange(USERS), item_ids=ids)
     train, held_out = (
-        Incidence.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
+        SparseRows.from_pairs(*np.nonzero(generator.random((USERS, ITEMS)) < share), (USERS, ITEMS))
         for share in (0.2, 0.1)
     )
-    split = Split(train, Incidence.empty((USERS, ITEMS)), held_out, factors.user_ids, factors.item_ids)
+    split = Split(train, SparseRows.empty((USERS, ITEMS)), held_out, factors.user_ids, factors.item_ids)
     of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
     subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
-    return Scenario(factors, split, subtopics, "test", k, constraints=constraints)
+    return Problem(factors, split, subtopics, "test", k, constraints=constraints)
 
 
-def request_of(scenario: Scenario, user: int) -> dict[str, Any]:
+def request_of(problem: Problem, user: int) -> dict[str, Any]:
     """The request of a user with everything that the offline rule knows; candidates in another order."""
-    ids, seen = scenario.split.item_ids, scenario.seen.row(user)
-    items, scores = (array[user][scenario.candidates[0][user] >= 0] for array in scenario.candidates)
+    ids, seen = problem.split.item_ids, problem.seen.row(user)
+    items, scores = (array[user][problem.candidates[0][user] >= 0] for array in problem.candidates)
     order = np.random.default_rng(user).permutation(len(items))
     return {
         "candidates": ids[items[order]].tolist(),
@@ -85,13 +85,13 @@ def request_of(scenario: Scenario, user: int) -> dict[str, Any]:
     }
 
 
-def rule_of(scenario: Scenario, goals: tuple[str, ...], trade_off: float, history_weight: float) -> Rule:
-    found = rule_at(scenario, "+".join(goals), trade_off)
+def rule_of(problem: Problem, goals: tuple[str, ...], trade_off: float, history_weight: float) -> Rule:
+    found = rule_at(problem, "+".join(goals), trade_off)
     return Rule(**{**found.to_dict(), "history_weight": history_weight, "candidates": 25})
 
 
-def served(scenario: Scenario, rule: Rule, **options: Any) -> ServedRule:
-    return ServedRule(collect_rule(scenario, rule, vectors=True), **options)
+def served(problem: Problem, rule: Rule, **options: Any) -> ServedRule:
+    return ServedRule(collect_rule(problem, rule, vectors=True), **options)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -110,13 +110,13 @@ def same(a: Any, b: Any) -> bool:
 def test_lists_are_those_of_the_rule_offline(
     seed: int, goals: tuple[str, ...], trade_off: float, weight: float, data: st.DataObject
 ) -> None:
-    scenario = world(seed, **data.draw(st.sampled_from(CONSTRAINTS)))
-    rule = rule_of(scenario, goals, trade_off, weight)
-    wanted, _ = scenario.rank(rule)
-    online = served(scenario, rule)
+    problem = world(seed, **data.draw(st.sampled_from(CONSTRAINTS)))
+    rule = rule_of(problem, goals, trade_off, weight)
+    wanted, _ = problem.rank(rule)
+    online = served(problem, rule)
     for user in range(USERS):
-        found = online.rerank(**request_of(scenario, user))
-        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
+        found = online.rerank(**request_of(problem, user))
+        assert list(found.ids) == problem.split.item_ids[wanted[user]].tolist()
         assert found.fallback is None
 
 
@@ -125,20 +125,20 @@ def test_lists_are_those_of_the_rule_offline(
 def test_reasons_are_those_of_the_rule_offline(
     seed: int, goals: tuple[str, ...], trade_off: float, data: st.DataObject
 ) -> None:
-    scenario = world(seed, **data.draw(st.sampled_from(CONSTRAINTS[:4])))
-    rule = rule_of(scenario, goals, trade_off, 0.1)
-    online = served(scenario, rule)
+    problem = world(seed, **data.draw(st.sampled_from(CONSTRAINTS[:4])))
+    rule = rule_of(problem, goals, trade_off, 0.1)
+    online = served(problem, rule)
     user = seed % USERS
-    found = online.rerank(**request_of(scenario, user), entry_prices=True)
-    for ours, theirs in zip(found.reasons, why_list(scenario, rule, user), strict=True):
+    found = online.rerank(**request_of(problem, user), entry_prices=True)
+    for ours, theirs in zip(found.reasons, why_list(problem, rule, user), strict=True):
         a, b = ours.to_dict(), theirs.to_dict()
         assert {name for name in a if not same(a[name], b[name])} == set(), (a, b)
 
 
 @pytest.fixture(scope="module")
 def online() -> ServedRule:
-    scenario = world(1)
-    return served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.4, 0.1), prices={"careful": 0.05})
+    problem = world(1)
+    return served(problem, rule_of(problem, ("subtopic_coverage",), 0.4, 0.1), prices={"careful": 0.05})
 
 
 @pytest.fixture(scope="module")
@@ -160,23 +160,23 @@ def test_a_file_comes_back(tmp_path: Path, online: ServedRule, request_1: dict[s
 
 
 def test_a_user_vector_is_ranked_like_its_scores(online: ServedRule, request_1: dict[str, Any]) -> None:
-    scenario = world(1)
+    problem = world(1)
     about = {name: request_1[name] for name in ("history", "exclude", "user")}
     wanted = online.rerank(**request_1)
-    assert online.rank(scenario.factors.user[0], **about).ids == wanted.ids
+    assert online.rank(problem.factors.user[0], **about).ids == wanted.ids
 
     def index(vector: Any, n: int) -> tuple[list[str], Any]:
-        scores = scenario.factors.item @ vector
+        scores = problem.factors.item @ vector
         best = np.argsort(-scores)[:n]
-        return scenario.split.item_ids[best].tolist(), scores[best]
+        return problem.split.item_ids[best].tolist(), scores[best]
 
-    assert online.rank(scenario.factors.user[0], index=index, **about).ids == wanted.ids
+    assert online.rank(problem.factors.user[0], index=index, **about).ids == wanted.ids
 
     def slow(vector: Any, n: int) -> tuple[list[str], Any]:
         time.sleep(0.05)
         return index(vector, n)
 
-    assert online.rank(scenario.factors.user[0], index=slow, time_limit=0.02, **about).fallback == "time limit"
+    assert online.rank(problem.factors.user[0], index=slow, time_limit=0.02, **about).fallback == "time limit"
 
 
 def test_in_a_batch_a_request_does_not_pay_for_the_time_of_others(
@@ -242,9 +242,9 @@ def test_arrays_and_lists_are_the_same(online: ServedRule, request_1: dict[str, 
 
 
 def test_a_longer_list_than_the_rule_looks_at_is_filled() -> None:
-    scenario = world(5)
-    rule = served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.0), candidates=5)
-    assert len(rule.rank(scenario.factors.user[0], 12).ids) == 12
+    problem = world(5)
+    rule = served(problem, rule_of(problem, ("subtopic_coverage",), 0.2, 0.0), candidates=5)
+    assert len(rule.rank(problem.factors.user[0], 12).ids) == 12
 
 
 def test_a_price_changes_the_list_and_names_have_prices(online: ServedRule, request_1: dict[str, Any]) -> None:
@@ -276,41 +276,41 @@ def test_a_history_window_counts_the_last_items_only(seed: int, window: int) -> 
     known = whole.split.live().train
     place = np.random.default_rng(seed).permutation(len(known)).astype(np.int32)
     split = replace(whole.split, order=HistoryOrder(known, place))
-    scenario = Scenario(whole.factors, split, whole.subtopics, "test", whole.k, history_window=window)
-    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
-    online = ServedRule(collect_rule(scenario, rule, vectors=True, histories=True))
+    problem = Problem(whole.factors, split, whole.subtopics, "test", whole.k, history_window=window)
+    rule = rule_of(problem, ("subtopic_coverage",), 0.2, 0.5)
+    online = ServedRule(collect_rule(problem, rule, vectors=True, histories=True))
     assert online.file.history_window == window
     for user in range(USERS):
-        in_time = scenario.split.item_ids[scenario.seen_in_time(user)].tolist()
-        asked = {**request_of(scenario, user), "history": in_time}
-        offline = scenario.split.item_ids[scenario.rank(rule)[0][user]].tolist()
+        in_time = problem.split.item_ids[problem.seen_in_time(user)].tolist()
+        asked = {**request_of(problem, user), "history": in_time}
+        offline = problem.split.item_ids[problem.rank(rule)[0][user]].tolist()
         assert list(online.rerank(**asked).ids) == offline
         assert list(online.rerank(**{**asked, "history": in_time[-window:]}).ids) == offline
         assert list(online.rerank(**{**asked, "history": None}).ids) == offline, "the stored history"
 
 
 def test_a_history_window_counts_an_item_once_and_needs_an_order() -> None:
-    scenario = world(0)
-    file = collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5))
+    problem = world(0)
+    file = collect_rule(problem, rule_of(problem, ("subtopic_coverage",), 0.2, 0.5))
     online = ServedRule(replace(file, history_window=2))
-    given = request_of(scenario, 1)
+    given = request_of(problem, 1)
     repeated = online.rerank(**{**given, "history": ["i1", "i2", "i1", "i1"]})
     assert repeated.to_dict()["reasons"] == online.rerank(**{**given, "history": ["i2", "i1"]}).to_dict()["reasons"]
     with pytest.raises(InputError, match="history is a set, which has no order"):
         online.rerank(**{**given, "history": {"i1", "i2"}})
 
 
-def test_a_scenario_and_its_rule_have_one_history_window() -> None:
-    scenario = world(0)
-    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
-    with pytest.raises(InputError, match="the rule has history_window=3, and the scenario None"):
-        scenario.rank(replace(rule, history_window=3))
+def test_a_problem_and_its_rule_have_one_history_window() -> None:
+    problem = world(0)
+    rule = rule_of(problem, ("subtopic_coverage",), 0.2, 0.5)
+    with pytest.raises(InputError, match="the rule has history_window=3, and the problem None"):
+        problem.rank(replace(rule, history_window=3))
 
 
 def test_items_of_a_history_that_the_export_does_not_know_are_named() -> None:
-    scenario = world(2)
+    problem = world(2)
     for history_weight, unknown in ((0.5, ("gone", "lost")), (0.0, ())):
-        rule = collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, history_weight))
+        rule = collect_rule(problem, rule_of(problem, ("subtopic_coverage",), 0.2, history_weight))
         found = ServedRule(rule).rerank(["i1", "i2"], [2.0, 1.0], 1, history=["i3", "gone", "lost"])
         assert (found.unknown, found.unknown_history) == ((), unknown)
         assert found.to_dict()["unknown_history"] == list(unknown)
@@ -387,27 +387,27 @@ def test_a_rule_that_weighs_histories_needs_one(online: ServedRule, request_1: d
 
 
 def test_a_stored_history_stands_for_the_user(tmp_path: Path) -> None:
-    scenario = world(3)
-    rule = rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)
-    collect_rule(scenario, rule, vectors=True, histories=True).write(tmp_path / "rule")
-    online, wanted = load_rule(tmp_path / "rule"), scenario.rank(rule)[0]
+    problem = world(3)
+    rule = rule_of(problem, ("subtopic_coverage",), 0.2, 0.5)
+    collect_rule(problem, rule, vectors=True, histories=True).write(tmp_path / "rule")
+    online, wanted = load_rule(tmp_path / "rule"), problem.rank(rule)[0]
     for user in range(USERS):
-        who = scenario.split.user_ids[user].item()
-        found = online.rank(scenario.factors.user[user], user=who)
-        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
+        who = problem.split.user_ids[user].item()
+        found = online.rank(problem.factors.user[user], user=who)
+        assert list(found.ids) == problem.split.item_ids[wanted[user]].tolist()
         assert found.history_age is not None
         assert 0 <= found.history_age < 600
-        given = online.rerank(**request_of(scenario, user))
+        given = online.rerank(**request_of(problem, user))
         assert (given.ids, given.history_age) == (found.ids, None)
     with pytest.raises(InputError, match="user 'nobody' has no stored history; give history="):
-        online.rank(scenario.factors.user[0], user="nobody")
+        online.rank(problem.factors.user[0], user="nobody")
     with pytest.raises(InputError, match="weighs the user's history"):
-        online.rank(scenario.factors.user[0])
+        online.rank(problem.factors.user[0])
 
 
 def test_an_export_of_version_0_2_is_refused(tmp_path: Path) -> None:
-    scenario = world(3)
-    collect_rule(scenario, rule_of(scenario, ("subtopic_coverage",), 0.2, 0.5)).write(tmp_path / "rule")
+    problem = world(3)
+    collect_rule(problem, rule_of(problem, ("subtopic_coverage",), 0.2, 0.5)).write(tmp_path / "rule")
     facts = json.loads((tmp_path / "rule" / "rule.json").read_text(encoding="utf-8"))
     (tmp_path / "rule" / "rule.json").write_text(json.dumps({**facts, "version": 1}), encoding="utf-8")
     with pytest.raises(InputError, match=r"format 1 of an exported rule.* export the rule again with `recprism export"):
@@ -425,11 +425,11 @@ def test_a_batch_refuses_what_a_request_does_not_have(online: ServedRule, reques
 
 
 def test_reasons_name_no_history_that_was_not_given() -> None:
-    scenario = world(3)
-    online = served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.1, 0.5))
+    problem = world(3)
+    online = served(problem, rule_of(problem, ("subtopic_coverage",), 0.1, 0.5))
     with_history = without = 0
     for user in range(USERS):
-        request = request_of(scenario, user)
+        request = request_of(problem, user)
         with_history += sum("history" in it.codes for it in online.rerank(**request).reasons)
         for reason in online.rerank(**{**request, "history": []}).reasons:
             assert "history" not in reason.codes
@@ -450,8 +450,8 @@ def test_empty_requests_have_empty_lists(online: ServedRule) -> None:
 
 
 def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
-    scenario = world(1)
-    requests = [request_of(scenario, user) for user in range(USERS)] * 20
+    problem = world(1)
+    requests = [request_of(problem, user) for user in range(USERS)] * 20
     wanted = [online.rerank(**request).to_dict() for request in requests]
     assert [it.to_dict() for it in online.rerank_many(requests, threads=4)] == wanted
     found: list[Any] = [None] * 4
@@ -494,8 +494,8 @@ def test_no_request_compiles_anything(
     tmp_path: Path, request_1: dict[str, Any], goal: str, trade_off: float, compiled: str
 ) -> None:
     """A rule compiles only the search that its goals need, and at price 0 the one of sets."""
-    scenario = world(1)
-    served(scenario, rule_of(scenario, (goal,), trade_off, 0.1)).file.write(tmp_path / "rule")
+    problem = world(1)
+    served(problem, rule_of(problem, (goal,), trade_off, 0.1)).file.write(tmp_path / "rule")
     plain = {**request_1, "scores": request_1["scores"].tolist()}
     words = [sys.executable, "-c", COLD, str(tmp_path / "rule"), json.dumps(plain)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
@@ -518,8 +518,8 @@ def test_rules_are_compiled_ahead(
     code: int,
     said: str,
 ) -> None:
-    scenario = world(1)
-    served(scenario, rule_of(scenario, ("subtopic_coverage",), 0.4, 0.1)).file.write(tmp_path / "rule")
+    problem = world(1)
+    served(problem, rule_of(problem, ("subtopic_coverage",), 0.4, 0.1)).file.write(tmp_path / "rule")
     monkeypatch.chdir(tmp_path)
     try:
         command_line(words)
@@ -533,33 +533,33 @@ def test_rules_are_compiled_ahead(
 
 
 def test_rules_that_need_all_users_are_refused() -> None:
-    scenario = world(3)
+    problem = world(3)
     with pytest.raises(InputError, match="one list at a time"):
-        collect_rule(scenario, rule_of(scenario, ("catalogue_coverage",), 0.2, 0.0))
+        collect_rule(problem, rule_of(problem, ("catalogue_coverage",), 0.2, 0.0))
 
 
 def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
-    scenario = world(4)
-    rule = replace(rule_at(scenario, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
-    wanted, _ = scenario.rank(rule)
-    online = served(scenario, rule)
+    problem = world(4)
+    rule = replace(rule_at(problem, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
+    wanted, _ = problem.rank(rule)
+    online = served(problem, rule)
     for user in range(USERS):
-        found = online.rerank(**request_of(scenario, user))
-        assert list(found.ids) == scenario.split.item_ids[wanted[user]].tolist()
-        assert list(found.base) == scenario.split.item_ids[scenario.base_lists[user]].tolist()
-        late = online.rerank(**request_of(scenario, user), time_limit=0.0)
+        found = online.rerank(**request_of(problem, user))
+        assert list(found.ids) == problem.split.item_ids[wanted[user]].tolist()
+        assert list(found.base) == problem.split.item_ids[problem.base_lists[user]].tolist()
+        late = online.rerank(**request_of(problem, user), time_limit=0.0)
         assert (late.ids, late.fallback) == (found.base, "time limit")
-    assert any(online.rerank(**request_of(scenario, user)).swaps for user in range(USERS))
+    assert any(online.rerank(**request_of(problem, user)).swaps for user in range(USERS))
     with pytest.raises(InputError, match="at one price"):
-        online.rerank(**request_of(scenario, 0), price=0.1)
+        online.rerank(**request_of(problem, 0), price=0.1)
 
 
 def test_a_pin_leaves_the_other_places_to_lifted_items() -> None:
-    scenario = world(4)
-    rule = replace(rule_at(scenario, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
-    online = served(scenario, rule)
+    problem = world(4)
+    rule = replace(rule_at(problem, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
+    online = served(problem, rule)
     for user in range(USERS):
-        request = request_of(scenario, user)
+        request = request_of(problem, user)
         shorter = online.rerank(**{**request, "k": 3}).ids
         pinned = online.rerank(**{**request, "k": 4}, constraints={"pinned": {1: "elsewhere"}}).ids
         assert pinned == ("elsewhere", *shorter)

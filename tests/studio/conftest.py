@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from recprism.data import load_dataset
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
@@ -39,7 +39,7 @@ def shelf(
         run = Run(shutil.copytree(root / "plain", root / name))
         diversify_within(run, BudgetConfig(goal=goal, budgets={"ndcg@10": 0.3}))
     unlabelled = Run.create(root / "unlabelled", RunConfig())
-    unlabelled.save_data(data, replace(split.refit(), test=Incidence.empty(split.test.shape)))
+    unlabelled.save_data(data, replace(split.refit(), test=SparseRows.empty(split.test.shape)))
     unlabelled.save_factors(plain.factors())
     empty = Run.create(root / "empty", RunConfig())
     empty.event("data", name="ml-latest-small")

@@ -72,12 +72,12 @@ def test_a_broken_run_says_what_is_wrong_and_the_others_answer(client: TestClien
 def test_lists_are_those_of_the_path(client: TestClient, shelf: Path, budget: float, certified: bool) -> None:
     run = Run.open(shelf / "plain")
     path, factors = stored_path(run, "subtopic_coverage"), run.factors()
-    point, scenario = path.reach(budget, certified=certified), run.scenario()
-    live, rows = scenario.live(), np.array([0, 100, 500])
-    rule = rule_at(scenario, path.goal, path.trade_offs[point]) if point else scenario.base
+    point, problem = path.reach(budget, certified=certified), run.problem()
+    live, rows = problem.live(), np.array([0, 100, 500])
+    rule = rule_at(problem, path.goal, path.trade_offs[point]) if point else problem.base
     wanted = {
         "true": (path.lists[0, rows], path.lists[point, rows]),
-        "false": [live.rank(it, users=rows)[0] for it in (scenario.base, rule)],
+        "false": [live.rank(it, users=rows)[0] for it in (problem.base, rule)],
     }
     for judged, (before, after) in wanted.items():
         for at, row in enumerate(rows):
@@ -116,10 +116,10 @@ def test_the_path_has_what_the_slider_needs(client: TestClient, shelf: Path) -> 
 
 
 def test_payers_are_those_of_the_audit(client: TestClient, shelf: Path) -> None:
-    scenario = Run.open(shelf / "plain").scenario()
+    problem = Run.open(shelf / "plain").problem()
     lists = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").lists
-    values = [scenario.judge(it, ("ndcg@10",))["ndcg@10"] for it in (lists[0], lists[3])]
-    expected = by_segment(*values, user_segments(scenario.split.train, scenario.subtopics))
+    values = [problem.judge(it, ("ndcg@10",))["ndcg@10"] for it in (lists[0], lists[3])]
+    expected = by_segment(*values, user_segments(problem.split.train, problem.subtopics))
     found = get(client, "/plain/payers", goal="subtopic_coverage", point=3)
     assert found["sentence"] == expected.sentence()
     assert [row["segment"] for row in found["rows"]] == [row.segment for row in expected.rows]
@@ -205,7 +205,7 @@ def test_a_mix_of_goals_is_computed_and_kept(client: TestClient, shelf: Path, wa
     assert wait(client, "plain")["phase"] == "ready"
     assert get(client, f"/plain/paths/{mix}")["goal"] == mix
     assert mix in get(client, "/plain")["goals"]
-    assert len(Run.open(shelf / "plain").scenario().known_lists(Goal.parse(mix))) > 10, "kept in the run"
+    assert len(Run.open(shelf / "plain").problem().known_lists(Goal.parse(mix))) > 10, "kept in the run"
 
 
 def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> None:
@@ -222,22 +222,22 @@ def test_an_item_is_counted_over_all_lists(client: TestClient, shelf: Path) -> N
 
 def test_reasons_of_an_item_are_those_of_its_lists(client: TestClient, shelf: Path) -> None:
     run = Run.open(shelf / "rule")
-    scenario, found = run.scenario(), run.load_result()
-    lists = scenario.rank(found.rule)[0]
-    new = ~(lists[:, :, None] == scenario.base_lists[:, None, :]).any(2)
+    problem, found = run.problem(), run.load_result()
+    lists = problem.rank(found.rule)[0]
+    new = ~(lists[:, :, None] == problem.base_lists[:, None, :]).any(2)
     number = int(np.bincount(lists[new]).argmax())
-    item = scenario.split.item_ids[number : number + 1].tolist()[0]
+    item = problem.split.item_ids[number : number + 1].tolist()[0]
     answer = get(client, "/rule/item/reasons", item=item)
     users = get(client, "/rule/item", item=item)["gained"][: answer["asked"]]
     assert sum(it["lists"] for it in answer["reasons"]) == len(users) > 0
-    assert all(reason_codes(scenario, found.rule, user)[item] for user in users)
+    assert all(reason_codes(problem, found.rule, user)[item] for user in users)
 
 
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("name", RULES)
 def test_the_result_of_a_run_has_reasons(client: TestClient, shelf: Path, name: str, live: bool) -> None:
     found = Run.open(shelf / name).load_result()
-    split, lists = found.scenario.split, found.ranked(live=live)[0]
+    split, lists = found.problem.split, found.ranked(live=live)[0]
     for row in (0, 100, 500):
         asked = {"user": split.user_ids[row], "judged": not live}
         shown, said = get(client, f"/{name}/user", **asked), get(client, f"/{name}/reasons", **asked)
@@ -257,10 +257,10 @@ def test_the_result_of_a_run_has_reasons(client: TestClient, shelf: Path, name: 
 @pytest.mark.parametrize("live", [True, False])
 def test_reasons_of_a_point_are_those_of_its_rule(client: TestClient, shelf: Path, live: bool) -> None:
     run, point = Run.open(shelf / "plain"), 8
-    scenario, titles = run.scenario(), dict(run.items().select("item_id", "title").iter_rows())
+    problem, titles = run.problem(), dict(run.items().select("item_id", "title").iter_rows())
     answer = get(client, "/plain/reasons", user=1, point=point, judged=not live)
     trade_off = get(client, "/plain/paths/subtopic_coverage")["points"][point]["trade_off"]
-    rule, case = rule_at(scenario, "subtopic_coverage", trade_off), scenario.live() if live else scenario
+    rule, case = rule_at(problem, "subtopic_coverage", trade_off), problem.live() if live else problem
     reasons = {it.item: it.in_brief(titles.__getitem__) for it in why_list(case, rule, 1)}
     assert answer["reasons"]
     assert all(it["reason"] == reasons[it["id"]] for it in answer["reasons"])
@@ -337,11 +337,11 @@ def test_a_change_by_players_has_lists_and_no_reasons(client: TestClient) -> Non
 
 
 def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
-    scenario = Run.open(shelf / "plain").scenario()
-    light = user_segments(scenario.split.train, scenario.subtopics)["light"]
+    problem = Run.open(shelf / "plain").problem()
+    light = user_segments(problem.split.train, problem.subtopics)["light"]
     answer = get(client, "/plain/segment", segment="light", point=8)
     assert answer["total"] == int(light.sum())
-    assert {it["user"] for it in answer["users"]} <= set(scenario.split.user_ids[light].tolist())
+    assert {it["user"] for it in answer["users"]} <= set(problem.split.user_ids[light].tolist())
     assert [it["new"] for it in answer["users"]] == sorted((it["new"] for it in answer["users"]), reverse=True)
     assert client.get("/api/runs/plain/segment", params={"segment": "nobody"}).status_code == 404
 
@@ -384,7 +384,7 @@ def test_downloads_hold_what_is_shown(
     zipfile.ZipFile(io.BytesIO(packed)).extractall(tmp_path)
     factors, found = Factors.load(tmp_path / "factors.safetensors"), Run.open(shelf / name).model_or_result()
     trade_off = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").trade_offs[5]
-    model = rule_at(found.scenario, "subtopic_coverage", trade_off) if name == "plain" else found.model
+    model = rule_at(found.problem, "subtopic_coverage", trade_off) if name == "plain" else found.model
     if isinstance(model, Rule):  # 8 numbers of a user do not hold every list; these are the closest ones
         model = UserVectors().compile(found.context(), model)
     assert isinstance(model, Factors)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recprism.data import Dataset, load_files
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 
 USERS, ITEMS, KINDS = 90, 70, 5
@@ -64,7 +64,7 @@ def with_random_test() -> Callable[[Split], Split]:
             free = np.setdiff1d(np.arange(split.n_items), seen.indices[seen.indptr[user] : seen.indptr[user + 1]])
             pairs += [(user, int(item)) for item in luck.choice(free, count, replace=False)]
         user, item = np.array(pairs).T
-        return replace(split, test=Incidence.from_pairs(user, item, split.test.shape))
+        return replace(split, test=SparseRows.from_pairs(user, item, split.test.shape))
 
     return scrambled
 

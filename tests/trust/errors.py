@@ -426,7 +426,7 @@ def _rules(folder: Path, vectors: NDArray[np.float32]) -> None:
 
 def _runs(folder: Path) -> None:
     from recprism.cmb import CMB
-    from recprism.data import Incidence, Split, load_files
+    from recprism.data import SparseRows, Split, load_files
     from recprism.models import BPRMF
     from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
     from recprism.runs.jobs.diversify import diversify_within
@@ -441,7 +441,7 @@ def _runs(folder: Path) -> None:
         run.event("data", name="made")
         if name != "untrained":
             run.save_factors(BPRMF(epochs=1, dim=4).fit(split, seed=seed, device="cpu"))
-    whole, none = data.interactions.matrix(), Incidence.empty(split.train.shape)
+    whole, none = data.interactions.matrix(), SparseRows.empty(split.train.shape)
     unlabelled = Run.create(folder / "unlabelled", RunConfig(device="cpu"))
     unlabelled.save_data(data, Split(whole, none, none, split.user_ids, split.item_ids))
     unlabelled.save_factors(BPRMF(epochs=1, dim=4, patience=None).fit(unlabelled.split(), seed=0, device="cpu"))
@@ -454,7 +454,7 @@ def _runs(folder: Path) -> None:
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
     search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
-    found.save_result(Result.of_search(found.scenario(), search))
+    found.save_result(Result.of_search(found.problem(), search))
     shutil.copytree(folder / "plain", folder / "uncategorised")
     for name, goal in (("certified", "subtopic_coverage"), ("uncategorised", "ilad")):
         assert diversify_within(Run.open(folder / name), BudgetConfig(goal=goal, budgets={"ndcg@10": 0.5})).is_changed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
@@ -47,7 +47,7 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         run.save_factors(BPRMF(epochs=2, dim=4).fit(split, seed=seed, device="cpu"))
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
         search = CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics)
-        run.save_result(Result.of_search(run.scenario(), search))
+        run.save_result(Result.of_search(run.problem(), search))
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
         run.save_factors_explanation({"verdict": seed})
@@ -109,9 +109,9 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     run = Run.open(tmp_path / "run")
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
     found, before = run.load_result(), run.metrics()
-    base = found.scenario.factors
+    base = found.problem.factors
     turned = base.with_vectors(user=-base.user, item=-base.item)
-    scenario = Scenario(turned, run.split(), run.subtopics())
-    run.save_result(Result(scenario, Goal.parse("sc"), rule_at(scenario, "sc", 0.1)))
+    problem = Problem(turned, run.split(), run.subtopics())
+    run.save_result(Result(problem, Goal.parse("sc"), rule_at(problem, "sc", 0.1)))
     assert run.metrics().equals(before)
     assert (run.factors().user == turned.user).all()

@@ -35,7 +35,7 @@ Call = Callable[..., int]
 
 def most_shown(run: Run, n: int = 3) -> list[int]:
     """The ids of the items that most base lists show."""
-    lists = run.scenario().base_lists
+    lists = run.problem().base_lists
     counts = np.bincount(lists.ravel(), minlength=run.factors().n_items)
     return [int(it) for it in run.factors().item_ids[np.argsort(-counts)[:n]]]
 
@@ -130,7 +130,7 @@ def test_a_banned_item_is_in_no_list_of_the_studio(banning: Run, tmp_path: Path)
 def test_a_banned_item_is_in_no_explained_list(banning: Run) -> None:
     found, banned = banning.load_result(), set(banning.constraints.banned)
     swapped = 0
-    for user in found.scenario.base.user_ids[:20]:
+    for user in found.problem.base.user_ids[:20]:
         for live in (True, False):
             reasons = found.why(user, live=live)
             assert isinstance(reasons, tuple)
@@ -151,27 +151,27 @@ def test_the_loss_counts_from_lists_under_the_same_constraints(
     said = json.loads(capsys.readouterr().out)
     assert said["constraint_costs"]["ndcg@10"] > 0.05
     assert said["certificate"]["last"] is not None
-    scenario = run.scenario("validation")
-    free = scenario.under(None)
-    means = [np.nanmean(it.judge(it.base_lists, ("ndcg@10",))["ndcg@10"]) for it in (free, scenario)]
+    problem = run.problem("validation")
+    free = problem.under(None)
+    means = [np.nanmean(it.judge(it.base_lists, ("ndcg@10",))["ndcg@10"]) for it in (free, problem)]
     assert said["constraint_costs"]["ndcg@10"] == pytest.approx(1 - means[1] / means[0])
     assert said["change"]["rows"][0]["a"] == pytest.approx(
-        np.nanmean(run.scenario().judge(run.scenario().base_lists, ("ndcg@10",))["ndcg@10"])
+        np.nanmean(run.problem().judge(run.problem().base_lists, ("ndcg@10",))["ndcg@10"])
     )
 
 
 def test_what_is_served_is_what_was_certified(banning: Run) -> None:
     """The lists of the stored rule on the certifying part are those that were tested."""
     found = banning.load_result()
-    banned, certificate = found.scenario.constraints["banned"], found.certificate
+    banned, certificate = found.problem.constraints["banned"], found.certificate
     assert len(banned) == 3
     assert certificate is not None and certificate.last is not None
-    scenario = found.scenario.on("validation")
-    lists = scenario.rank(found.own_rule(), 10)[0]
+    problem = found.problem.on("validation")
+    lists = problem.rank(found.own_rule(), 10)[0]
     check = certificate.points[certificate.last].checks[0]
     assert check.metric == "ndcg@10"
-    assert check.new == pytest.approx(np.nanmean(scenario.judge(lists, ("ndcg@10",))["ndcg@10"]))
-    np.testing.assert_array_equal(lists, scenario.rank(found.own_rule(), 20)[0][:, :10])
+    assert check.new == pytest.approx(np.nanmean(problem.judge(lists, ("ndcg@10",))["ndcg@10"]))
+    np.testing.assert_array_equal(lists, problem.rank(found.own_rule(), 20)[0][:, :10])
     assert not np.isin(lists, banned).any()
 
 
@@ -292,7 +292,7 @@ def test_an_explanation_is_about_the_lists_that_are_served(run: Run) -> None:
     rules = ConstraintsConfig(max_share={"Drama": 0.3})
     assert diversify_within(run, BudgetConfig(budgets={"ndcg@10": 0.5}, constraints=rules)).is_changed
     found = run.load_result()
-    free = replace(found, scenario=found.scenario.under(None))
+    free = replace(found, problem=found.problem.under(None))
     for live in (True, False):
         for user in run.split().user_ids[:5]:
             reasons = found.why(user, live=live)
@@ -318,7 +318,7 @@ def test_the_floor_of_the_tail_holds_over_all_lists_at_every_length(run: Run) ->
 
 
 def test_constraints_hold_in_python_too(run: Run) -> None:
-    case = run.scenario()
+    case = run.problem()
     item = most_shown(run, 1)[0]
     found = api.diversify(case, "subtopic_coverage", "30%", constraints={"banned": [item]})
     users = case.factors.user_ids[:50]

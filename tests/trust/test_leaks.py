@@ -13,8 +13,8 @@ import pytest
 
 from recprism.budget.audit import BUDGETS, cost_of_diversity
 from recprism.budget.path import rule_at
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
 from recprism.common.executor import LocalExecutor
@@ -45,9 +45,9 @@ def factors(split: Split) -> Factors:
 
 
 @pytest.fixture(scope="module")
-def scenarios(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Scenario, Scenario]:
+def problems(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Problem, Problem]:
     """Before the test labels that are, and before the random ones."""
-    return tuple(Scenario(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
+    return tuple(Problem(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("model", [BPRMF, LightGCN])
@@ -94,45 +94,45 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
 
 @pytest.mark.parametrize("form", [DialsForm(), UserVectors()], ids=lambda it: it.name)
 def test_every_point_of_the_path_and_what_it_is_compiled_into(
-    form: CompiledForm, scenarios: tuple[Scenario, Scenario]
+    form: CompiledForm, problems: tuple[Problem, Problem]
 ) -> None:
     for trade_off in Goal.parse("subtopic_coverage").steps[::3]:
-        rule, again = (rule_at(it, "subtopic_coverage", trade_off) for it in scenarios)
+        rule, again = (rule_at(it, "subtopic_coverage", trade_off) for it in problems)
         assert rule == again
-        first, second = (it.rank(rule)[0] for it in scenarios)
+        first, second = (it.rank(rule)[0] for it in problems)
         assert np.array_equal(first, second)
-        one, two = (form.compile(it, rule) for it in scenarios)
+        one, two = (form.compile(it, rule) for it in problems)
         assert same(one, two)
-        assert agreement_of(scenarios[0], rule, one) == agreement_of(scenarios[1], rule, two)
+        assert agreement_of(problems[0], rule, one) == agreement_of(problems[1], rule, two)
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "shown_often"])
-def test_the_rule_of_a_budget(goal: str, scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (Result.of_rule(it, within_budget(it, BudgetQuestion.of(goal, {"ndcg@10": 0.4}))) for it in scenarios)
+def test_the_rule_of_a_budget(goal: str, problems: tuple[Problem, Problem]) -> None:
+    one, two = (Result.of_rule(it, within_budget(it, BudgetQuestion.of(goal, {"ndcg@10": 0.4}))) for it in problems)
     assert one.rule is not None and two.rule is not None
     assert one.to_dict() == two.to_dict()
     assert np.array_equal(one.rule.lifts, two.rule.lifts)  # type: ignore[arg-type]
     assert np.array_equal(one.ranked(live=False)[0], two.ranked(live=False)[0])
 
 
-def test_the_points_that_the_studio_reaches(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (make_path(it, "subtopic_coverage") for it in scenarios)
+def test_the_points_that_the_studio_reaches(problems: tuple[Problem, Problem]) -> None:
+    one, two = (make_path(it, "subtopic_coverage") for it in problems)
     assert one.part == "validation"
     assert (one.losses, one.certified_within) == (two.losses, two.certified_within)
     assert np.array_equal(one.lists, two.lists)
     assert one.means["ndcg@10"] != two.means["ndcg@10"], "what it measures is the test"
 
 
-def test_a_certificate_on_the_test_is_the_one_reading(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.4}, part="test")) for it in scenarios)
+def test_a_certificate_on_the_test_is_the_one_reading(problems: tuple[Problem, Problem]) -> None:
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.4}, part="test")) for it in problems)
     assert one.certificate.figures() != two.certificate.figures()
     assert "of the test part" in one.certificate.sentence()
 
 
-def test_the_fronts(scenarios: tuple[Scenario, Scenario]) -> None:
+def test_the_fronts(problems: tuple[Problem, Problem]) -> None:
     """Coverage needs no labels, so equal gains on the test are equal choices; what they cost there is read anew."""
     few = {"budgets": (0.05, 0.2), "rivals": ("xquad_uniform",)}
-    one, two = (frontier(it.on("validation"), it, Goal.parse("sc"), **few) for it in scenarios)  # type: ignore[arg-type]
+    one, two = (frontier(it.on("validation"), it, Goal.parse("sc"), **few) for it in problems)  # type: ignore[arg-type]
     gains, losses = (
         [[getattr(point, name) for front in fronts for point in front.points] for fronts in (one, two)]
         for name in ("gain", "loss")
@@ -162,8 +162,8 @@ def test_what_compare_tunes(
     assert sum(map(len, picked[0].values())) > 4
 
 
-def test_the_paths_of_an_audit(scenarios: tuple[Scenario, Scenario]) -> None:
-    one, two = (cost_of_diversity(it, BudgetQuestion.each(["sc", "pc"], BUDGETS)) for it in scenarios)
+def test_the_paths_of_an_audit(problems: tuple[Problem, Problem]) -> None:
+    one, two = (cost_of_diversity(it, BudgetQuestion.each(["sc", "pc"], BUDGETS)) for it in problems)
     for goal in one.paths:
         for first, second in zip(one.paths[goal].points, two.paths[goal].points, strict=True):
             assert np.array_equal(first.lists, second.lists)

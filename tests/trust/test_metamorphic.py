@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 from recprism.budget.path import rule_at
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
 from recprism.cmb.factors import Change, Evaluator, explain
@@ -43,8 +43,8 @@ def factors(split: Split) -> Factors:
 
 
 @pytest.fixture(scope="module")
-def scenario(factors: Factors, split: Split, world: Dataset) -> Scenario:
-    return Scenario(factors, split, world.subtopics, "test")
+def problem(factors: Factors, split: Split, world: Dataset) -> Problem:
+    return Problem(factors, split, world.subtopics, "test")
 
 
 def written(folder: Path, interactions: Sequence[str], subtopics: Sequence[str]) -> tuple[Path, Path]:
@@ -124,25 +124,25 @@ def test_another_order_of_ids_gives_the_same_lists_by_id(factors: Factors, split
 # -- users ------------------------------------------------------------------------------------------------------------
 
 
-def test_users_counted_twice(scenario: Scenario, factors: Factors, split: Split, world: Dataset) -> None:
+def test_users_counted_twice(problem: Problem, factors: Factors, split: Split, world: Dataset) -> None:
     """Every user's list, and every mean over users; a twin's list is the user's."""
     n = factors.n_users
     rows = np.concatenate([np.arange(n), np.arange(n)])
     ids = np.arange(2 * n)
     twice = replace(split.of_users(rows), user_ids=ids)
     doubled = replace(factors.of_users(rows), user_ids=ids)
-    twins = Scenario(doubled, twice, world.subtopics, "test")
-    assert np.array_equal(twins.base_lists, np.tile(scenario.base_lists, (2, 1)))
+    twins = Problem(doubled, twice, world.subtopics, "test")
+    assert np.array_equal(twins.base_lists, np.tile(problem.base_lists, (2, 1)))
     for trade_off in (0.1, 0.3):
-        rule = rule_at(scenario, "subtopic_coverage", trade_off)
+        rule = rule_at(problem, "subtopic_coverage", trade_off)
         assert rule_at(twins, "subtopic_coverage", trade_off) == rule
-        by_dials = [it.rank(DialsForm().compile(it, rule))[0] for it in (scenario, twins)]
+        by_dials = [it.rank(DialsForm().compile(it, rule))[0] for it in (problem, twins)]
         assert np.array_equal(by_dials[1], np.tile(by_dials[0], (2, 1)))
-        one, two = (it.rank(rule)[0] for it in (scenario, twins))
+        one, two = (it.rank(rule)[0] for it in (problem, twins))
         assert np.array_equal(two, np.tile(one, (2, 1)))
         means = [
             {name: np.nanmean(value) for name, value in it.judge(lists, METRICS).items()}
-            for it, lists in ((scenario, one), (twins, two))
+            for it, lists in ((problem, one), (twins, two))
         ]
         assert means[0] == pytest.approx(means[1], rel=1e-9)
 
@@ -166,13 +166,13 @@ def turned(factors: Factors, seed: int) -> Factors:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_axes_change_no_list_and_no_budget(seed: int, scenario: Scenario) -> None:
-    other = Scenario(turned(scenario.factors, seed), scenario.split, scenario.subtopics, "test")
-    assert np.array_equal(scenario.base_lists, other.base_lists)
-    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (scenario, other))
+def test_axes_change_no_list_and_no_budget(seed: int, problem: Problem) -> None:
+    other = Problem(turned(problem.factors, seed), problem.split, problem.subtopics, "test")
+    assert np.array_equal(problem.base_lists, other.base_lists)
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (problem, other))
     assert one.rule is not None and two.rule is not None
     assert one.rule.trade_off == two.rule.trade_off > 0
-    lists = [it.rank(kept.rule)[0] for kept, it in ((one, scenario), (two, other))]
+    lists = [it.rank(kept.rule)[0] for kept, it in ((one, problem), (two, other))]
     # which of two items that are worth the same comes in may turn on the last digit
     assert np.mean(np.sort(lists[0]) == np.sort(lists[1])) > 0.995
     first, second = (kept.certificate.figures()["ndcg@10"] for kept in (one, two))
@@ -180,17 +180,17 @@ def test_axes_change_no_list_and_no_budget(seed: int, scenario: Scenario) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_explanation_on_canonical_axes_stays(seed: int, scenario: Scenario, world: Dataset) -> None:
+def test_an_explanation_on_canonical_axes_stays(seed: int, problem: Problem, world: Dataset) -> None:
     model = CMB(diversity="subtopic_coverage", iterations=8, device="cpu").fit(
-        scenario.factors, scenario.split, world.subtopics
+        problem.factors, problem.split, world.subtopics
     )
-    user, item = on_other_axes(scenario.factors.dim, seed)
+    user, item = on_other_axes(problem.factors.dim, seed)
     change = Change.of(model.base_, model.delta_)
     maps = {"user": user, "item": item}
     moved = {side: (values @ maps[side]).astype(np.float32) for side, values in change.sides.items()}
-    same = Change(turned(scenario.factors, seed), **moved)
+    same = Change(turned(problem.factors, seed), **moved)
     told = [
-        explain(it, Evaluator.on(scenario.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
+        explain(it, Evaluator.on(problem.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
         for it in (change, same)
     ]
     assert told[0].base == pytest.approx(told[1].base, rel=1e-6)
@@ -204,13 +204,13 @@ def test_an_explanation_on_canonical_axes_stays(seed: int, scenario: Scenario, w
 
 
 @pytest.mark.parametrize("factor", [4.0, 0.125, 3.7, 1e-3])
-def test_the_scale_of_scores_changes_nothing(factor: float, scenario: Scenario) -> None:
-    scaled = scenario.factors.with_vectors(user=(scenario.factors.user * np.float32(factor)))
-    other = Scenario(scaled, scenario.split, scenario.subtopics, "test")
-    assert np.array_equal(scenario.base_lists, other.base_lists)
-    judged = [it.judge(it.base_lists, METRICS) for it in (scenario, other)]
+def test_the_scale_of_scores_changes_nothing(factor: float, problem: Problem) -> None:
+    scaled = problem.factors.with_vectors(user=(problem.factors.user * np.float32(factor)))
+    other = Problem(scaled, problem.split, problem.subtopics, "test")
+    assert np.array_equal(problem.base_lists, other.base_lists)
+    judged = [it.judge(it.base_lists, METRICS) for it in (problem, other)]
     assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)
-    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (scenario, other))
+    one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (problem, other))
     assert one.rule is not None and one.rule == two.rule
     assert one.rule.trade_off > 0
     assert one.certificate.figures() == two.certificate.figures()

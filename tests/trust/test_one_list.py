@@ -377,7 +377,7 @@ def test_so_it_is_with_a_history_window(recent: World, surface: str) -> None:
 def limited(films: World, tmp_path_factory: pytest.TempPathFactory) -> World:
     """The rule of the films with a limit that half of its judged lists exceed."""
     found, folder = films.run.load_result(), tmp_path_factory.mktemp("limited")
-    case = found.scenario
+    case = found.problem
     limit = float(np.median(largest_losses(case.base_lists, case.rank(found.own_rule())[0])))
     made = replace(found, rule=replace(found.own_rule(), limits={"ndcg@10": limit}), run=None)
     return World(Run.open(made.save(folder / "run")), films.users, films.call, folder)
@@ -404,7 +404,7 @@ def test_lists_that_could_lose_more_than_the_limit_are_base_lists(limited: World
         assert np.array_equal(lists, np.where(beyond[:, None], base, own))
         assert case.fallback_share(found.own_rule()) == beyond.mean()
         assert 0.3 < beyond.mean() < 0.7
-        user = found.scenario.base.user_ids[np.flatnonzero(beyond)[0]]
+        user = found.problem.base.user_ids[np.flatnonzero(beyond)[0]]
         reasons = found.why(user, live=live)
         assert {it.codes[-1] for it in reasons} == {"limit"}
         assert "the base list" in reasons[0].sentence()
@@ -416,7 +416,7 @@ def test_a_certified_rule_has_the_limit_that_its_test_allowed_for(films: World) 
     found = films.run.load_result()
     assert found.certificate is not None
     (limit,) = found.own_rule().limits.values()
-    judge = found.scenario.on("validation")
+    judge = found.problem.on("validation")
     losses = largest_losses(judge.base_lists, judge.rank(replace(found.own_rule(), limits={}))[0])
     assert limit - 1 / STEPS < losses.max() <= limit == found.certificate.limits["ndcg@10"]
     assert judge.fallback_share(found.own_rule()) == 0

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.budget.path import lists_at
 
 data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}
 for model in (BPRMF(dim=16, epochs=6), LightGCN(dim=16, epochs=2)):
     factors = model.fit(split, seed=0, device="cpu")
-    test = Scenario(factors, split, data.subtopics, "test")
+    test = Problem(factors, split, data.subtopics, "test")
     judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
     found[f"{model.name} vectors"] = np.vstack([factors.user, factors.item])
     found[f"{model.name} lists"] = test.base_lists

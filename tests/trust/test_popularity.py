@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from recprism.data import Dataset
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.metrics import Context, Score, evaluate
 from recprism.models import BPRMF, Factors, LightGCN
@@ -47,7 +47,7 @@ def test_shuffled_training_labels_leave_nothing_beyond_popularity(model: type, s
     split = small.split(seed=0)
     train = split.train
     permuted = np.random.default_rng(0).permutation(train.indices)
-    shuffled = replace(split, train=Incidence.from_pairs(train.row_of_entry, permuted, train.shape))
+    shuffled = replace(split, train=SparseRows.from_pairs(train.row_of_entry, permuted, train.shape))
     quick = model(dim=16, epochs=4)
     without, honest = (ndcg(quick.fit(it, seed=0, device="cpu"), it) for it in (shuffled, split))
     baseline = ndcg(popularity(shuffled), shuffled)

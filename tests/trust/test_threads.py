@@ -20,7 +20,7 @@ from recprism.cmb import CMB
 from recprism.data import load_dataset
 from recprism.models import BPRMF, LightGCN
 from recprism.contest.fronts import frontier
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.budget.within import within_budget
 from recprism.forms.form import compiled_form
 
@@ -40,7 +40,7 @@ for model in (BPRMF(dim=16, epochs=2), LightGCN(dim=16, epochs=1)):
     factors = model.fit(split, seed=0, device="cpu")
     told(f"train {model.name}", factors.user, factors.item)
 factors = BPRMF(dim=16, epochs=2).fit(split, seed=0, device="cpu")
-test, validation = (Scenario(factors, split, data.subtopics, part) for part in ("test", "validation"))
+test, validation = (Problem(factors, split, data.subtopics, part) for part in ("test", "validation"))
 told("lists", *test.candidates)
 judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
 told("figures", *judged.values())

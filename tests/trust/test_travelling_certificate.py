@@ -71,8 +71,8 @@ def test_answers_say_whether_they_are_as_tested(found: Result, folder: Path, req
     cases: dict[str, Any] = {
         "price 0, tested with": {"price": 0},
         "lists of 5, tested with 10": {"k": 5},
-        "constraints of the request": {"constraints": {"max_share": {found.scenario.subtopics.names[0]: 0.5}}},
-        "dials set by the user": {"dials": {found.scenario.subtopics.names[0]: 0.1}},
+        "constraints of the request": {"constraints": {"max_share": {found.problem.subtopics.names[0]: 0.5}}},
+        "dials set by the user": {"dials": {found.problem.subtopics.names[0]: 0.1}},
         "scorer 'other', tested with": {"scorer": "other"},
         "no history, tested users had one": {"history": []},
         "over its time limit": {"time_limit": 0},
@@ -91,8 +91,8 @@ def test_answers_say_whether_they_are_as_tested(found: Result, folder: Path, req
 
 
 def test_vectors_of_the_export_are_its_own_scorer_and_old_histories_are_named(found: Result, folder: Path) -> None:
-    rule, vectors = serving.load_rule(folder), found.scenario.factors.search_vectors[0]
-    user = found.scenario.base.user_ids[0].item()
+    rule, vectors = serving.load_rule(folder), found.problem.factors.search_vectors[0]
+    user = found.problem.base.user_ids[0].item()
     assert rule.rank(vectors[0], user=user).as_tested is True
     stored = rule.file.histories_of
     assert stored is not None
@@ -149,7 +149,7 @@ def test_forms_are_certified_by_their_own_lists(found: Result, tmp_path: Path) -
     measured, certified = (
         json.loads((tmp_path / name / "export.json").read_text(encoding="utf-8")) for name in ("measured", "certified")
     )
-    judge = found.scenario.on("validation")
+    judge = found.problem.on("validation")
     vectors = DialsForm().compile(judge, found.own_rule())
     lists = (judge.base_lists, judge.rank(vectors)[0])
     before, after = (np.nanmean(judge.judge(it, ("ndcg@10",))["ndcg@10"]) for it in lists)

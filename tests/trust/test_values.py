@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 
 import recprism as rp
 from recprism.common.checks import finite_array, float32_array, whole_array
-from recprism.data import Incidence, Subtopics
+from recprism.data import SparseRows, Subtopics
 from recprism.data.frames import interactions_from_csr
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
@@ -55,8 +55,8 @@ ROWS: dict[str, Callable[[Any], Any]] = {
     "numbers of popularity": lambda it: Context(popularity=it),
     "the numbers of item_bias": lambda it: Factors.from_arrays(THREE, THREE[:2], item_bias=it),
     "shown": lambda it: Features(shown=it),
-    "row numbers": lambda it: Incidence.from_pairs(it, np.arange(2), (9, 9)),
-    "column numbers": lambda it: Incidence.from_pairs(np.arange(2), it, (9, 9)),
+    "row numbers": lambda it: SparseRows.from_pairs(it, np.arange(2), (9, 9)),
+    "column numbers": lambda it: SparseRows.from_pairs(np.arange(2), it, (9, 9)),
     "item numbers": lambda it: Subtopics.from_pairs(it, ["a", "b"], 9),
     "weights of subtopics": lambda it: Subtopics.from_pairs(np.arange(2), ["a", "b"], 9, it),
     "rating": lambda it: rp.from_arrays([1, 2], [1, 2], ratings=it),

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from recprism.api.verbs import diversify
 from recprism.budget.certificate import Certificate
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.shares import Share
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -104,8 +104,8 @@ class Diversifier:
             split, subtopics = data.split(seed=self.seed), data.subtopics
             trainer = make_model(self.model, **(self.model_settings or {}))
             factors = trainer.fit(split, seed=self.seed, device=self.device)
-        scenario = Scenario(factors, split, subtopics, "test", self.k)
-        result = diversify(scenario, self.goal, self.budget, guards=self.guards, confidence=self.confidence)
+        problem = Problem(factors, split, subtopics, "test", self.k)
+        result = diversify(problem, self.goal, self.budget, guards=self.guards, confidence=self.confidence)
         self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
         self.certificate_ = result.certificate
         return self
@@ -129,10 +129,10 @@ class Diversifier:
         name = metric_name(metric or Goal.parse(self.goal).terms[0].name, self.k)
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
         known = self.split_.live().train
-        judged = Split(known, Incidence.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
-        scenario = Scenario(self.base_, judged, self.subtopics_, "test", self.k)
-        lists, _ = scenario.rank(self.result_.model, int(name.partition("@")[2]))
-        return float(np.nanmean(scenario.judge(lists, (name,))[name]))
+        judged = Split(known, SparseRows.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
+        problem = Problem(self.base_, judged, self.subtopics_, "test", self.k)
+        lists, _ = problem.rank(self.result_.model, int(name.partition("@")[2]))
+        return float(np.nanmean(problem.judge(lists, (name,))[name]))
 
     def explain(self, **settings: Any) -> ExplainedLists:
         """Explain the lists; arguments as in :meth:`recprism.Result.explain`."""

@@ -12,8 +12,8 @@ from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.certifying import certify_together, is_refused
 from recprism.budget.path import Path, PathPoint, point_of, require_labels, require_possible, walk
 from recprism.budget.popularity import with_popularity
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.common.display import Displayed
 from recprism.common.executor import Executor, LocalExecutor
@@ -187,7 +187,7 @@ class Audit(Displayed):
 
 
 def cost_of_diversity(
-    scenario: Scenario,
+    problem: Problem,
     questions: Sequence[BudgetQuestion],
     *,
     show: Share = 0.01,
@@ -197,11 +197,11 @@ def cost_of_diversity(
     """Walk a path for each goal, and find how far each budget of NDCG@10 reaches.
 
     The certifying part tests its own lists, as in ``within_budget``, so that an audit and a later result agree. It
-    walks a path until every budget refuses. Figures are those of the scenario's part: of every fourth point and of the
+    walks a path until every budget refuses. Figures are those of the problem's part: of every fourth point and of the
     last certified one of each budget; of all points if a budget certifies none.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         questions: Goals and budgets, as :meth:`BudgetQuestion.each` returns them. They share the confidence by their
             weights.
         show: The budget whose point (of the first goal) is broken down by segments.
@@ -218,35 +218,35 @@ def cost_of_diversity(
     steps = {it.goal: it.steps for it in questions}
     wanted = list(steps)
     for goal in wanted:
-        require_possible(goal, scenario.subtopics)
-        require_labels(goal, scenario)
+        require_possible(goal, problem.subtopics)
+        require_labels(goal, problem)
     if through is not None and executor is not None:
         raise InputError("compiled lists are made in this process, so an executor has no effect; omit it")
-    has_labels = len(scenario.split.part(scenario.part)) > 0
+    has_labels = len(problem.split.part(problem.part)) > 0
     labelled = (COST, *GUARDS, *first.budgets) if has_labels else ()
     with executor or LocalExecutor() as workers:
         answers: list[Answer] = []
         if has_labels:
-            answers = _answers(scenario.on(first.part_in(scenario)), questions, workers, on_step)
+            answers = _answers(problem.on(first.part_in(problem)), questions, workers, on_step)
         points = {goal: some_steps(steps[goal], [it.last for of, it in answers if of.goal == goal]) for goal in wanted}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
-        metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, scenario)))) for goal in wanted}
+        metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, problem)))) for goal in wanted}
         paths = {
-            goal: walk(scenario, goal, metrics[goal], points[goal], workers, step, through=through) for goal in wanted
+            goal: walk(problem, goal, metrics[goal], points[goal], workers, step, through=through) for goal in wanted
         }
     for question, answer in answers:
-        paths[question.goal] = _with_limits(scenario, paths[question.goal], question, answer)
+        paths[question.goal] = _with_limits(problem, paths[question.goal], question, answer)
     stops = {goal: tuple(_stop(paths[goal], of, it) for of, it in answers if of.goal == goal) for goal in wanted}
-    shown, shown_for = _shown(stops[wanted[0]], show, scenario.part) if has_labels else (None, "")
+    shown, shown_for = _shown(stops[wanted[0]], show, problem.part) if has_labels else (None, "")
     base = paths[wanted[0]].base
     return Audit(
-        _now(scenario),
+        _now(problem),
         paths,
         stops,
         shown,
         shown_for,
-        None if shown is None else _payers(scenario, base, shown),
-        None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(scenario.split.train)),
+        None if shown is None else _payers(problem, base, shown),
+        None if shown is None else exposure_by_segment(base.lists, shown.lists, item_segments(problem.split.train)),
         has_labels,
         first.confidence,
     )
@@ -276,20 +276,20 @@ def some_steps(steps: Sequence[float], reached: Sequence[int | None]) -> tuple[f
     return tuple(it for at, it in enumerate(steps) if every or at % 4 == 3 or at in reached)
 
 
-def _now(scenario: Scenario) -> Evaluation:
-    found = evaluate(scenario.base_lists, scenario.context, users=scenario.base.user_ids)
-    return with_popularity(found, scenario.split, scenario.part, scenario.context)
+def _now(problem: Problem) -> Evaluation:
+    found = evaluate(problem.base_lists, problem.context, users=problem.base.user_ids)
+    return with_popularity(found, problem.split, problem.part, problem.context)
 
 
-def _own_metrics(goal: Goal, scenario: Scenario) -> tuple[str, ...]:
-    names = dict.fromkeys((*goal.weights, *default_goals(scenario)))
-    return with_gini(f"{name}@{scenario.k}" for name in names)
+def _own_metrics(goal: Goal, problem: Problem) -> tuple[str, ...]:
+    names = dict.fromkeys((*goal.weights, *default_goals(problem)))
+    return with_gini(f"{name}@{problem.k}" for name in names)
 
 
-def default_goals(scenario: Scenario) -> tuple[str, ...]:
+def default_goals(problem: Problem) -> tuple[str, ...]:
     """Return the goals of an audit by default; without categories or vectors, those that need none."""
-    goals = GOALS if len(scenario.subtopics) else WITHOUT_CATEGORIES
-    has_vectors = scenario.item_vectors is not None
+    goals = GOALS if len(problem.subtopics) else WITHOUT_CATEGORIES
+    has_vectors = problem.item_vectors is not None
     return tuple(goal for goal in goals if has_vectors or Goal.parse(goal).needing("vectors") is None)
 
 
@@ -298,7 +298,7 @@ Answer = tuple[BudgetQuestion, Certificate]
 
 
 def _answers(
-    judge: Scenario, questions: Sequence[BudgetQuestion], executor: Executor, on_step: ProgressCallback | None
+    judge: Problem, questions: Sequence[BudgetQuestion], executor: Executor, on_step: ProgressCallback | None
 ) -> list[Answer]:
     """Answer questions on the certifying part; no path is walked further than a test needs."""
     steps, first = {it.goal: it.steps for it in questions}, questions[0]
@@ -327,7 +327,7 @@ def _rising(answers: Sequence[Answer]) -> list[Answer]:
 
 
 def _until_refused(
-    judge: Scenario,
+    judge: Problem,
     asked: Sequence[tuple[BudgetQuestion, float]],
     most: float,
     executor: Executor,
@@ -356,16 +356,16 @@ def _until_refused(
     return walk(judge, first.goal, metrics, first.steps, executor, on_point, ends, first.through)
 
 
-def _with_limits(scenario: Scenario, path: Path, question: BudgetQuestion, answer: Certificate) -> Path:
+def _with_limits(problem: Problem, path: Path, question: BudgetQuestion, answer: Certificate) -> Path:
     """Return the path with the certified step as it is served: lists beyond its limit are base lists."""
     if answer.last is None:
         return path
     at = [it.trade_off for it in path.points].index(question.steps[answer.last])
     own = path.points[at]
-    lists = scenario.within_limits(answer.limits, own.lists)
+    lists = problem.within_limits(answer.limits, own.lists)
     if np.array_equal(lists, own.lists):
         return path
-    served = point_of(scenario, lists, own.trade_off, tuple(path.base.values))
+    served = point_of(problem, lists, own.trade_off, tuple(path.base.values))
     return replace(path, points=(*path.points[:at], served, *path.points[at + 1 :]))
 
 
@@ -391,8 +391,8 @@ def _shown(stops: Sequence[BudgetStop], budget: float, part: str) -> tuple[PathP
     return found.certified, f"the certified step of the {limit}"
 
 
-def _payers(scenario: Scenario, base: PathPoint, shown: PathPoint) -> SegmentTable:
-    segments = user_segments(scenario.split.train, scenario.subtopics)
+def _payers(problem: Problem, base: PathPoint, shown: PathPoint) -> SegmentTable:
+    segments = user_segments(problem.split.train, problem.subtopics)
     return by_segment(base.values[COST], shown.values[COST], segments)
 
 

@@ -2,7 +2,7 @@
 
 No label is used to make the path: base scores stand in for accuracy. Held-out labels are therefore new to it, and can
 certify how far a budget reaches. The audit, a certified budget, the report, the studio and the demo read the same path:
-the lists of a scenario are computed once (:meth:`recprism.budget.Scenario.known_lists`).
+the lists of a problem are computed once (:meth:`recprism.budget.Problem.known_lists`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import Question, certify_together
 from recprism.budget.evidence import possible_losses
-from recprism.budget.scenario import DEPTH, Lists, Ranker, Scenario
+from recprism.budget.problem import DEPTH, Lists, Problem, Ranker
 from recprism.common.executor import Executor, LocalExecutor
 from recprism.common.log import phase
 from recprism.common.shares import Share
@@ -28,7 +28,7 @@ from recprism.errors import InputError
 from recprism.metrics.registry import parse
 from recprism.rule.goal import TERMS, Goal, Words
 from recprism.rule.lifts import LiftSearch
-from recprism.rule.optimal import goal_units
+from recprism.rule.list_search import goal_units
 from recprism.rule.rule import Rule
 
 HISTORY_WEIGHT = 0.2
@@ -41,7 +41,7 @@ Values = dict[str, NDArray[np.float64]]
 class Compile(Protocol):
     """Compiles the lists that a rule makes in a context into something else that ranks."""
 
-    def compile(self, scenario: Scenario, rule: Rule) -> Ranker:
+    def compile(self, problem: Problem, rule: Rule) -> Ranker:
         """Return what ranks."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,10 +144,10 @@ def require_possible(goal: Goal, subtopics: Subtopics) -> None:
         )
 
 
-def require_labels(goal: Goal, scenario: Scenario) -> None:
-    """Refuse a goal whose metric counts held-out items if the scenario has none."""
+def require_labels(goal: Goal, problem: Problem) -> None:
+    """Refuse a goal whose metric counts held-out items if the problem has none."""
     term = goal.needing("labels")
-    if term is not None and not len(scenario.split.part(scenario.part)):
+    if term is not None and not len(problem.split.part(problem.part)):
         raise InputError(
             f"the goal {term.name} is measured by held-out interactions and there are none; choose another goal, such "
             "as alpha_ndcg or subtopic_coverage"
@@ -159,61 +159,61 @@ def deciding_part(split: Split, otherwise: Part) -> Part:
     return "validation" if len(split.validation) else otherwise
 
 
-def lists_at(scenario: Scenario, goal: Words, trade_off: float) -> Lists:
-    """Return ``(n_users, k)`` optimal lists at a trade-off; the scenario remembers them."""
+def lists_at(problem: Problem, goal: Words, trade_off: float) -> Lists:
+    """Return ``(n_users, k)`` optimal lists at a trade-off; the problem remembers them."""
     goal = Goal.parse(goal)
-    known = scenario.known_lists(goal)
+    known = problem.known_lists(goal)
     if trade_off not in known:
-        known[trade_off] = scenario.rank(rule_at(scenario, goal, trade_off))[0]
+        known[trade_off] = problem.rank(rule_at(problem, goal, trade_off))[0]
     return known[trade_off]
 
 
-def weighs_history(scenario: Scenario, goal: Goal) -> bool:
+def weighs_history(problem: Problem, goal: Goal) -> bool:
     """Whether the rule of a goal looks at the user's history; exposure alone does not, and it takes categories."""
-    return bool(goal.searched) and len(scenario.seen) > 0 and scenario.subtopics.items.n_cols > 0
+    return bool(goal.searched) and len(problem.seen) > 0 and problem.subtopics.items.n_cols > 0
 
 
-def rule_at(scenario: Scenario, goal: Words, trade_off: float) -> Rule:
+def rule_at(problem: Problem, goal: Words, trade_off: float) -> Rule:
     """Return the rule of a path's point.
 
     The lifts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
     They belong to the rule: every other context uses the same ones.
     """
     goal = Goal.parse(goal)
-    require_possible(goal, scenario.subtopics)
+    require_possible(goal, problem.subtopics)
     term = goal.exposure
     if goal.needing("vectors") is not None:
-        _ = scenario.factors  # refuses scores without vectors
-    sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
+        _ = problem.factors  # refuses scores without vectors
+    sizes = (problem.k, problem.base.n_users, problem.base.n_items)
     rule = Rule(
         goals=goal.weights,
         trade_off=trade_off,
-        history_weight=HISTORY_WEIGHT if weighs_history(scenario, goal) else 0.0,
-        history_window=scenario.history_window if weighs_history(scenario, goal) else None,
-        units=scenario.once(("units", goal), lambda: goal_units(goal.searched, scenario.features, *sizes)),
-        k=scenario.k,
+        history_weight=HISTORY_WEIGHT if weighs_history(problem, goal) else 0.0,
+        history_window=problem.history_window if weighs_history(problem, goal) else None,
+        units=problem.once(("units", goal), lambda: goal_units(goal.searched, problem.features, *sizes)),
+        k=problem.k,
         candidates=DEPTH,
     )
     if term is None:
         return rule
-    judge = scenario.on(deciding_part(scenario.split, scenario.part))
+    judge = problem.on(deciding_part(problem.split, problem.part))
     search = judge.once(("lift search", term.name), lambda: _lift_search(judge, term.name))
     method = rule.reranker() if goal.searched else None
     lifts = judge.once(("lifts", goal, trade_off), lambda: search.at(trade_off, method, judge.features))
     return replace(rule, lifts=lifts.lift)
 
 
-def _lift_search(scenario: Scenario, goal: str) -> LiftSearch:
+def _lift_search(problem: Problem, goal: str) -> LiftSearch:
     """Return the search for the lifts of a path.
 
     Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
     """
-    return LiftSearch(*scenario.candidates, scenario.k, goal=goal, n_items=scenario.base.n_items, range_depth=DEPTH)
+    return LiftSearch(*problem.candidates, problem.k, goal=goal, n_items=problem.base.n_items, range_depth=DEPTH)
 
 
 @phase("walking the path", __name__)
 def walk(
-    scenario: Scenario,
+    problem: Problem,
     goal: Words,
     metrics: Sequence[str],
     trade_offs: Sequence[float] | None = None,
@@ -227,7 +227,7 @@ def walk(
     A walk that may end is one that certifies: its points are those of :func:`served_point`.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         goal: What to raise, such as "sc", "sc+ilad" or "sc=2,ilad=1".
         metrics: Names with cuts.
         trade_offs: The points; those of the goal by default.
@@ -239,15 +239,15 @@ def walk(
     """
     goal = Goal.parse(goal)
     certifies = ends is not None
-    base = served_base(scenario, tuple(metrics)) if certifies else point_of(scenario, scenario.base_lists, 0.0, metrics)
+    base = served_base(problem, tuple(metrics)) if certifies else point_of(problem, problem.base_lists, 0.0, metrics)
     steps = goal.steps if trade_offs is None else trade_offs
     # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
-    ready = (lambda _: scenario.features) if goal.ties_users else None
-    shared = scenario, goal, tuple(metrics), certifies
+    ready = (lambda _: problem.features) if goal.ties_users else None
+    shared = problem, goal, tuple(metrics), certifies
     runner = executor or LocalExecutor()
     # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
     size = torch.get_num_threads() if ends is not None and ready is not None and runner.in_process else len(steps)
-    about: dict[str, Any] = {"part": scenario.part, "clusters": scenario.clusters, "has_limits": through is None}
+    about: dict[str, Any] = {"part": problem.part, "clusters": problem.clusters, "has_limits": through is None}
     made = _made(runner, shared, steps, max(size, 1), ready, on_point)
     if through is not None:
         made = _compiled(shared, steps, through, on_point)
@@ -258,10 +258,10 @@ def walk(
             break
     if through is not None:
         return Path(goal, base, tuple(points), **about)
-    known = scenario.known_lists(goal)
+    known = problem.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
-    scenario.keep_lists(goal)
+    problem.keep_lists(goal)
     return Path(goal, base, tuple(points), **about)
 
 
@@ -282,61 +282,61 @@ def _compiled(
     shared: _Shared, steps: Sequence[float], through: Compile, on_point: Callable[[], None]
 ) -> Iterator[PathPoint]:
     """Yield the points of a path whose lists are compiled."""
-    scenario, goal, metrics, certifies = shared
+    problem, goal, metrics, certifies = shared
     for trade_off in steps:
         if certifies:
-            yield served_point(scenario, goal, trade_off, metrics, through)
+            yield served_point(problem, goal, trade_off, metrics, through)
         else:
-            lists = scenario.rank(through.compile(scenario, rule_at(scenario, goal, trade_off)))[0]
-            yield point_of(scenario, lists, trade_off, metrics)
+            lists = problem.rank(through.compile(problem, rule_at(problem, goal, trade_off)))[0]
+            yield point_of(problem, lists, trade_off, metrics)
         on_point()
 
 
 def _point(shared: _Shared, trade_off: float) -> PathPoint:
-    scenario, goal, metrics, certifies = shared
+    problem, goal, metrics, certifies = shared
     if certifies:
-        return served_point(scenario, goal, trade_off, metrics)
-    return point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics)
+        return served_point(problem, goal, trade_off, metrics)
+    return point_of(problem, lists_at(problem, goal, trade_off), trade_off, metrics)
 
 
-def point_of(scenario: Scenario, lists: Lists, trade_off: float, metrics: Sequence[str]) -> PathPoint:
+def point_of(problem: Problem, lists: Lists, trade_off: float, metrics: Sequence[str]) -> PathPoint:
     """Judge lists as a point of a path."""
-    return PathPoint(trade_off, lists, scenario.judge(lists, tuple(metrics)))
+    return PathPoint(trade_off, lists, problem.judge(lists, tuple(metrics)))
 
 
-def served_base(scenario: Scenario, metrics: tuple[str, ...]) -> PathPoint:
+def served_base(problem: Problem, metrics: tuple[str, ...]) -> PathPoint:
     """Return the base of a path that is certified: every metric judges lists as long as its cut."""
-    return served_by(scenario, scenario.base, 0.0, metrics)
+    return served_by(problem, problem.base, 0.0, metrics)
 
 
 def served_point(
-    scenario: Scenario, goal: Goal, trade_off: float, metrics: tuple[str, ...], through: Compile | None = None
+    problem: Problem, goal: Goal, trade_off: float, metrics: tuple[str, ...], through: Compile | None = None
 ) -> PathPoint:
     """Return a point of a path that is certified: the lists of the rule, as long as the cut of each metric.
 
     Known lists are not made again. With ``through``, the lists are those of the compiled rule.
     """
     if through is not None:
-        return served_by(scenario, through.compile(scenario, rule_at(scenario, goal, trade_off)), trade_off, metrics)
+        return served_by(problem, through.compile(problem, rule_at(problem, goal, trade_off)), trade_off, metrics)
     cuts = [int(name.partition("@")[2]) for name in metrics]
     depth = max(cuts)
-    if scenario.constraints and any(cut != scenario.k for cut in cuts):
-        return served_by(scenario, rule_at(scenario, goal, trade_off), trade_off, metrics)
-    if depth <= scenario.k:
-        return point_of(scenario, lists_at(scenario, goal, trade_off), trade_off, metrics)
-    lists = scenario.rank(rule_at(scenario, goal, trade_off), depth)[0]
-    judged = point_of(scenario, lists, trade_off, metrics)
-    return replace(judged, lists=lists[:, : scenario.k], judged=dict.fromkeys(metrics, lists))
+    if problem.constraints and any(cut != problem.k for cut in cuts):
+        return served_by(problem, rule_at(problem, goal, trade_off), trade_off, metrics)
+    if depth <= problem.k:
+        return point_of(problem, lists_at(problem, goal, trade_off), trade_off, metrics)
+    lists = problem.rank(rule_at(problem, goal, trade_off), depth)[0]
+    judged = point_of(problem, lists, trade_off, metrics)
+    return replace(judged, lists=lists[:, : problem.k], judged=dict.fromkeys(metrics, lists))
 
 
-def served_by(scenario: Scenario, model: Ranker, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
+def served_by(problem: Problem, model: Ranker, trade_off: float, metrics: tuple[str, ...]) -> PathPoint:
     """Return a point whose lists vectors or a rule make; every metric judges lists as long as its cut."""
     cuts = {name: int(name.partition("@")[2]) for name in metrics}
-    by_cut = {cut: scenario.rank(model, cut)[0] for cut in {scenario.k, *cuts.values()}}
-    values = scenario.evaluate(model, metrics, bootstrap=0).values
+    by_cut = {cut: problem.rank(model, cut)[0] for cut in {problem.k, *cuts.values()}}
+    values = problem.evaluate(model, metrics, bootstrap=0).values
     judged = {name: by_cut[cut] for name, cut in cuts.items()}
-    return PathPoint(trade_off, by_cut[scenario.k], {name: values[name] for name in metrics}, judged)
+    return PathPoint(trade_off, by_cut[problem.k], {name: values[name] for name in metrics}, judged)
 
 
-_Shared = tuple[Scenario, Goal, tuple[str, ...], bool]
-"""What the points of a path share: scenario, goal, metrics, and whether they certify."""
+_Shared = tuple[Problem, Goal, tuple[str, ...], bool]
+"""What the points of a path share: problem, goal, metrics, and whether they certify."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.suite import deepest_cut
@@ -23,7 +23,7 @@ def judged_popularity(
     context: Context,
     metrics: Sequence[str] | None,
     users: NDArray[Any] | None = None,
-    hidden: Incidence | None = None,
+    hidden: SparseRows | None = None,
 ) -> Evaluation:
     """Evaluate lists of the most popular items that each user has not seen before ``part``.
 
@@ -47,7 +47,7 @@ def with_popularity(
     part: Part,
     context: Context,
     users: NDArray[Any] | None = None,
-    hidden: Incidence | None = None,
+    hidden: SparseRows | None = None,
 ) -> Evaluation:
     """Return the evaluation with popularity in every row; unchanged if there are no training interactions."""
     if not len(split.train) or not found.scores:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from recprism.budget.path import Compile, deciding_part, require_certifiable
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.shares import CONFIDENCE, Share, share, shares
 from recprism.data.split import Part
 from recprism.errors import InputError
@@ -17,7 +17,7 @@ from recprism.rule.goal import Goal, Words
 
 @dataclass(frozen=True)
 class BudgetQuestion:
-    """One goal and the budgets that its path is tested against. Constraints and clusters are those of the scenario.
+    """One goal and the budgets that its path is tested against. Constraints and clusters are those of the problem.
 
     Attributes:
         goal: What to raise.
@@ -101,9 +101,9 @@ class BudgetQuestion:
         """The trade-offs that are tested."""
         return self.goal.steps if self.trade_offs is None else self.trade_offs
 
-    def part_in(self, scenario: Scenario) -> Part:
+    def part_in(self, problem: Problem) -> Part:
         """Return the part whose labels decide."""
-        return self.part or deciding_part(scenario.split, scenario.part)
+        return self.part or deciding_part(problem.split, problem.part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what distinguishes it from other questions to the same labels, in plain values."""

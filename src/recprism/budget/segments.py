@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.budget._payer_test import loses_more
 from recprism.common.display import Displayed
 from recprism.common.shares import percent, percent_interval
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.evaluation import frame_of, plain_row
@@ -206,7 +206,7 @@ def exposure_by_segment(
 # -- segments ---------------------------------------------------------------------------------------------------------
 
 
-def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[str, Mask]:
+def user_segments(train: SparseRows, subtopics: Subtopics | None = None) -> dict[str, Mask]:
     """Return six segments of users, each about a third of them.
 
     Args:
@@ -227,7 +227,7 @@ def user_segments(train: Incidence, subtopics: Subtopics | None = None) -> dict[
     return segments
 
 
-def item_segments(train: Incidence) -> dict[str, Mask]:
+def item_segments(train: SparseRows) -> dict[str, Mask]:
     """Return the segments "head", "mid" and "tail", each with a third of the training interactions.
 
     An item across a border belongs to the more popular side.
@@ -259,12 +259,12 @@ def outer_thirds(trait: Array) -> tuple[Mask, Mask]:
     return trait <= first, trait >= second
 
 
-def mean_popularity(train: Incidence) -> Array:
+def mean_popularity(train: SparseRows) -> Array:
     """Return ``(n_users,)`` mean popularity of the user's training items; NaN for users without any."""
     return _mean_per_user(train, train.col_counts[train.indices].astype(np.float64))
 
 
-def history_breadth(train: Incidence, subtopics: Subtopics) -> Array:
+def history_breadth(train: SparseRows, subtopics: Subtopics) -> Array:
     """Return ``(n_users,)`` entropy of the subtopics of the user's history, over that of an even spread.
 
     An item counts once, shared among its subtopics by weight. Users without an item that has any are NaN.
@@ -314,7 +314,7 @@ def _p_value(differences: Array) -> float:
     return float(2 * stdtr(len(differences) - 1, -abs(mean) / deviation * math.sqrt(len(differences))))
 
 
-def _mean_per_user(train: Incidence, of_entry: Array) -> Array:
+def _mean_per_user(train: SparseRows, of_entry: Array) -> Array:
     sums = np.bincount(train.row_of_entry, weights=of_entry, minlength=train.n_rows)
     means: Array = np.divide(sums, train.row_counts, out=np.full(train.n_rows, np.nan), where=train.row_counts > 0)
     return means

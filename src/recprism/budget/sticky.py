@@ -8,32 +8,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import DEPTH, Lists, Scenario
-from recprism.data.incidence import Incidence
+from recprism.budget.problem import DEPTH, Lists, Problem
+from recprism.data.sparse_rows import SparseRows
 
 
-class StickyScenario(Scenario):
-    """A scenario in which old items score higher.
+class StickyProblem(Problem):
+    """A problem in which old items score higher.
 
     Args:
-        of: The scenario without the bonus.
+        of: The problem without the bonus.
         held: (n_users, k) numbers of the old items, negative in empty places.
         stickiness: The bonus, in units of the range of the user's candidate scores.
     """
 
-    def __init__(self, of: Scenario, held: Lists, stickiness: float) -> None:
+    def __init__(self, of: Problem, held: Lists, stickiness: float) -> None:
         about = (of.factors, of.split, of.subtopics, of.part, of.k)
         kept: dict[str, Any] = {"constraints": of.constraints, "history_window": of.history_window}
         super().__init__(*about, **kept, clusters=of.clusters)
         self.of, self.held, self.stickiness = of, held, stickiness
 
-    def _live(self) -> Scenario:
+    def _live(self) -> Problem:
         """Return the live context; old items that a user has taken since are dropped."""
         live = self.of.live()
-        return StickyScenario(live, np.where(_is_in(live.seen, self.held), -1, self.held), self.stickiness)
+        return StickyProblem(live, np.where(_is_in(live.seen, self.held), -1, self.held), self.stickiness)
 
-    def _made(self, **other: Any) -> Scenario:
-        return StickyScenario(self.of.replaced(**other), self.held, self.stickiness)
+    def _made(self, **other: Any) -> Problem:
+        return StickyProblem(self.of.replaced(**other), self.held, self.stickiness)
 
     @cached_property
     def candidates(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -52,7 +52,7 @@ class StickyScenario(Scenario):
         return np.take_along_axis(both, order, 1), np.take_along_axis(raised, order, 1)
 
 
-def _is_in(pairs: Incidence, items: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_in(pairs: SparseRows, items: NDArray[Any]) -> NDArray[np.bool_]:
     """(n, k) whether each item is in the same row of ``pairs``."""
     keys = np.arange(len(items))[:, None] * pairs.n_cols + items
     return np.isin(keys, pairs.keys) & (items >= 0)

@@ -17,8 +17,8 @@ from recprism.budget.path import (
     served_point,
     weighs_history,
 )
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
@@ -34,7 +34,7 @@ class CertifiedRule:
         question: The goal and its budgets, with the part whose labels decided.
         rule: What makes the lists; None if nothing was certified.
         certificate: What the lists cost at most, as the mean over the users of the part that certifies.
-        violations: Of the constraints, in the lists of the scenario; None without constraints or without a rule.
+        violations: Of the constraints, in the lists of the problem; None without constraints or without a rule.
         constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
             not part of the certified loss.
     """
@@ -48,7 +48,7 @@ class CertifiedRule:
 
 @phase("walking the path and certifying", __name__)
 def within_budget(
-    scenario: Scenario,
+    problem: Problem,
     question: BudgetQuestion,
     *,
     certificate: Certificate | None = None,
@@ -60,7 +60,7 @@ def within_budget(
     under the same constraints; what the constraints cost by themselves is reported apart.
 
     Args:
-        scenario: What is served, and the constraints that all lists keep.
+        problem: What is served, and the constraints that all lists keep.
         question: The goal and its budgets.
         certificate: What an audit answered to the same question. Nothing is tested then.
         on_step: Receives the number of points that are done, and how many there are at most.
@@ -68,11 +68,11 @@ def within_budget(
     Returns:
         The rule and its certificate. There is no rule if not even the first point is certified.
     """
-    goal, budgets, through, part = question.goal, question.budgets, question.through, question.part_in(scenario)
-    scenario.split.require_labels(part, "a certified budget")
-    if scenario.history_window is not None and not weighs_history(scenario, goal):
+    goal, budgets, through, part = question.goal, question.budgets, question.through, question.part_in(problem)
+    problem.split.require_labels(part, "a certified budget")
+    if problem.history_window is not None and not weighs_history(problem, goal):
         raise InputError(f"lists for {goal} do not look at the user's history here, so a history window has no effect")
-    judge, names = scenario.on(part), tuple(budgets)
+    judge, names = problem.on(part), tuple(budgets)
     base, steps = served_base(judge, names), question.steps
     step = count_steps(on_step, "walking the path", len(steps) + 1)
 
@@ -94,13 +94,13 @@ def within_budget(
         )
     rule = violations = None
     if certificate.last is not None:
-        rule = replace(rule_at(scenario, goal, steps[certificate.last]), limits=certificate.limits)
-        violations = scenario.violations(scenario.rank(rule)[0])
+        rule = replace(rule_at(problem, goal, steps[certificate.last]), limits=certificate.limits)
+        violations = problem.violations(problem.rank(rule)[0])
     step()
     return CertifiedRule(replace(question, part=part), rule, certificate, violations, _costs(judge, base.values))
 
 
-def _costs(judge: Scenario, base: Values) -> dict[str, float]:
+def _costs(judge: Problem, base: Values) -> dict[str, float]:
     """Return metric -> the share of it that the constraints take from the base lists; empty without constraints."""
     if not judge.constraints:
         return {}

@@ -97,7 +97,7 @@ def print_diversified(
     changed = kept.is_changed
     with progress_of_steps() as on_step:
         found = effect(run, names, on_step=on_step) if changed else None
-        fallen = 0.0 if kept.rule is None else kept.scenario.fallback_share(kept.rule)
+        fallen = 0.0 if kept.rule is None else kept.problem.fallback_share(kept.rule)
     if as_json:
         change = None if found is None else found.change.to_dict()
         print_json({"run": str(run.path), "result": run.result, **facts, "fallback_share": fallen, "change": change})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from recprism.cmb._sampling import Sampling
 from recprism.cmb.history import Follow, Progress
 from recprism.cmb.settings import CMBSettings, plain_settings
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -90,7 +90,7 @@ def _require_same(then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
             )
 
 
-def _of_pairs(pairs: Incidence) -> str:
+def _of_pairs(pairs: SparseRows) -> str:
     return _checksum(pairs.indptr, pairs.indices)
 
 

@@ -17,7 +17,7 @@ from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.space import Scorer
 from recprism.common.checks import LARGEST, Real, Whole
 from recprism.common.executor import Executor, LocalExecutor
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -122,7 +122,7 @@ class CMB(CMBSettings):
     # -- using --------------------------------------------------------------------------------------------------------
 
     def recommend(
-        self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
+        self, users: Any, k: int = 10, *, exclude: SparseRows | Any | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Recommend with the perturbed vectors; see :meth:`Factors.recommend`."""
         self._require_fitted()
@@ -267,7 +267,7 @@ def adjust_factors(
 
 
 def evaluate_factors(
-    factors: Factors, context: Context, seen: Incidence, metrics: Sequence[str] | None, bootstrap: int = 1000
+    factors: Factors, context: Context, seen: SparseRows, metrics: Sequence[str] | None, bootstrap: int = 1000
 ) -> Evaluation:
     """Rank with the given vectors, without the items in ``seen``, and evaluate the lists."""
     items, _ = factors.rank(deepest_cut(metrics), exclude=seen)

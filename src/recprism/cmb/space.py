@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.factors import COSINE
@@ -60,7 +60,7 @@ class FactorSpace:
     def __init__(
         self,
         factors: Factors,
-        exclude: Incidence | None,
+        exclude: SparseRows | None,
         *,
         side: Side = "item",
         scaling: Scaling = "global",
@@ -221,7 +221,7 @@ class ScorerSpace:
     """
 
     def __init__(
-        self, scorer: Scorer, exclude: Incidence | None, *, scaling: Scaling = "global", block: int = 256
+        self, scorer: Scorer, exclude: SparseRows | None, *, scaling: Scaling = "global", block: int = 256
     ) -> None:
         self.scorer = scorer
         self.exclude = exclude

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.files import atomic_path
 from recprism.contest.base_models.exchange import read_model
 from recprism.contest.base_models.tuned import train
@@ -65,7 +65,7 @@ GRID = (
 
 
 class Case:
-    """One seed of a world: its split, its model and the scenarios of its parts.
+    """One seed of a world: its split, its model and the problems of its parts.
 
     The model is trained once and kept in the folder of the case, as ``model.safetensors`` with ``model.json``
     (:meth:`recprism.models.Factors.save`), or as ``model.npz`` with ``items`` and ``scores``. A model that was trained
@@ -143,23 +143,23 @@ class Case:
         return isinstance(self.model, Factors) and self.model.metric != COSINE
 
     @cached_property
-    def test(self) -> Scenario:
-        """The scenario of the test part."""
-        return self.scenario("test")
+    def test(self) -> Problem:
+        """The problem of the test part."""
+        return self.problem("test")
 
     @cached_property
-    def validation(self) -> Scenario:
-        """The scenario of the validation part."""
-        return self.scenario("validation")
+    def validation(self) -> Problem:
+        """The problem of the validation part."""
+        return self.problem("validation")
 
-    def forget_scenarios(self) -> None:
-        """Free the scenarios with their caches, which are large."""
+    def forget_problems(self) -> None:
+        """Free the problems with their caches, which are large."""
         for part in ("test", "validation"):
             self.__dict__.pop(part, None)
 
-    def scenario(self, part: Part) -> Scenario:
-        """Return a new scenario of a part."""
-        return Scenario(self.model, self.split, self.dataset.subtopics, part)
+    def problem(self, part: Part) -> Problem:
+        """Return a new problem of a part."""
+        return Problem(self.model, self.split, self.dataset.subtopics, part)
 
 
 def cases(world: World, seeds: int, dataset: Dataset, folder: Path, device: str = "auto") -> Iterator[Case]:

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.checks import random_generator
 from recprism.contest.methods import scaled
-from recprism.rule.optimal import Optimal, search, terms_of
+from recprism.rule.list_search import ListSearch, search, terms_of
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -120,24 +120,24 @@ def best_distances(
     return Solved(value, max(bound, value), found.status == 0)
 
 
-def coverage_ceiling(scenario: Scenario, trade_off: float) -> dict[str, Any]:
+def coverage_ceiling(problem: Problem, trade_off: float) -> dict[str, Any]:
     """Compare the search for covered categories with the linear program of every sampled user.
 
     Args:
-        scenario: Candidates, scores and categories.
+        problem: Candidates, scores and categories.
         trade_off: Of the rule; relevance is flat, so that the order of a list does not count.
     """
-    problem = _Problem.of(scenario, "subtopic_coverage", trade_off, COVERAGE_DEPTH, users=2000)
-    has = (scenario.features.topics.weight_matrix != 0).to(torch.float64).numpy()
-    weight, price = problem.terms.prices[0], problem.terms.prices[1]
+    programs = _Programs.of(problem, "subtopic_coverage", trade_off, COVERAGE_DEPTH, users=2000)
+    has = (problem.features.topics.weight_matrix != 0).to(torch.float64).numpy()
+    weight, price = programs.terms.prices[0], programs.terms.prices[1]
     solved, left = [], MILP_USERS
-    for user in range(len(problem.items)):
-        real = problem.items[user] >= 0
-        program = partial(best_coverage, problem.relevance[user, real], has[problem.items[user, real]], problem.k)
+    for user in range(len(programs.items)):
+        real = programs.items[user] >= 0
+        program = partial(best_coverage, programs.relevance[user, real], has[programs.items[user, real]], programs.k)
         first = program(weight, price, decide=left > 0)
         left -= not first.whole
         solved.append(first)
-    mine = problem.values(lambda chosen: weight * _sums(problem, chosen) + price * _covered(problem, chosen, has))
+    mine = programs.values(lambda chosen: weight * _sums(programs, chosen) + price * _covered(programs, chosen, has))
     return {
         "goal": "subtopic_coverage@10",
         "trade_off": trade_off,
@@ -146,36 +146,36 @@ def coverage_ceiling(scenario: Scenario, trade_off: float) -> dict[str, Any]:
     }
 
 
-def distance_ceiling(scenario: Scenario, trade_off: float, *, users: int = DISTANCE_USERS) -> dict[str, Any]:
+def distance_ceiling(problem: Problem, trade_off: float, *, users: int = DISTANCE_USERS) -> dict[str, Any]:
     """Compare the search for distances with the whole program of a few users, with what is left of its gap.
 
     Args:
-        scenario: Candidates, scores and categories.
+        problem: Candidates, scores and categories.
         trade_off: Of the rule; relevance is flat.
         users: Number of users.
     """
-    problem = _Problem.of(scenario, "ilad_subtopics", trade_off, DISTANCE_DEPTH, users=users)
-    unit, known = problem.terms.directions
-    weight, price = problem.terms.prices[0], problem.terms.prices[3]
+    programs = _Programs.of(problem, "ilad_subtopics", trade_off, DISTANCE_DEPTH, users=users)
+    unit, known = programs.terms.directions
+    weight, price = programs.terms.prices[0], programs.terms.prices[3]
     solved, distances = [], []
-    for items, relevance in zip(problem.items, problem.relevance, strict=True):
+    for items, relevance in zip(programs.items, programs.relevance, strict=True):
         real = items >= 0
         use = known[items[real]]
         apart = (1 - unit[items[real]] @ unit[items[real]].T) * (use[:, None] & use[None, :])
         np.fill_diagonal(apart, 0.0)
         distances.append(apart)
-        solved.append(best_distances(relevance[real], apart, problem.k, weight, price))
+        solved.append(best_distances(relevance[real], apart, programs.k, weight, price))
 
     def value(chosen: NDArray[np.int64]) -> Array:
         pairs = [apart[np.ix_(own, own)].sum() / 2 for apart, own in zip(distances, chosen, strict=True)]
-        return np.asarray(weight * _sums(problem, chosen) + price * np.array(pairs))
+        return np.asarray(weight * _sums(programs, chosen) + price * np.array(pairs))
 
-    mine = problem.values(value)
+    mine = programs.values(value)
     return {"goal": "ilad_subtopics@10", "trade_off": trade_off, "candidates": DISTANCE_DEPTH, **_shares(mine, solved)}
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _Programs:
     """The candidates of sampled users, and the objective of the rule with flat relevance.
 
     Attributes:
@@ -189,15 +189,15 @@ class _Problem:
     k: int
 
     @classmethod
-    def of(cls, scenario: Scenario, goal: str, trade_off: float, depth: int, users: int) -> _Problem:
-        items, scores = (array[:, :depth] for array in scenario.candidates)
-        enough = np.flatnonzero((items >= 0).sum(1) >= scenario.k)
+    def of(cls, problem: Problem, goal: str, trade_off: float, depth: int, users: int) -> _Programs:
+        items, scores = (array[:, :depth] for array in problem.candidates)
+        enough = np.flatnonzero((items >= 0).sum(1) >= problem.k)
         rows = enough
         if len(enough) > users:
             rows = np.sort(random_generator(0).choice(enough, users, replace=False))
-        pool = Pool.of(items[rows], scaled(items[rows], scores[rows]), torch.device("cpu"), scenario.base.n_items)
-        k, features = scenario.k, scenario.features.of_users(rows)
-        terms = terms_of(Optimal(trade_off=trade_off, goals={goal: 1.0}), pool, k, features)
+        pool = Pool.of(items[rows], scaled(items[rows], scores[rows]), torch.device("cpu"), problem.base.n_items)
+        k, features = problem.k, problem.features.of_users(rows)
+        terms = terms_of(ListSearch(trade_off=trade_off, goals={goal: 1.0}), pool, k, features)
         prices = terms.prices.copy()
         prices[0] = (1 - trade_off) / k
         return cls(pool, replace(terms, discount=np.ones(k), prices=prices), k)
@@ -215,12 +215,12 @@ class _Problem:
         return value(search(self.pool, self.k, self.terms).numpy())
 
 
-def _sums(problem: _Problem, chosen: NDArray[np.int64]) -> Array:
-    return np.asarray(np.take_along_axis(problem.relevance, chosen, 1).sum(1))
+def _sums(programs: _Programs, chosen: NDArray[np.int64]) -> Array:
+    return np.asarray(np.take_along_axis(programs.relevance, chosen, 1).sum(1))
 
 
-def _covered(problem: _Problem, chosen: NDArray[np.int64], has: Array) -> Array:
-    return np.asarray(has[np.take_along_axis(problem.items, chosen, 1)].max(1).sum(1))
+def _covered(programs: _Programs, chosen: NDArray[np.int64], has: Array) -> Array:
+    return np.asarray(has[np.take_along_axis(programs.items, chosen, 1)].max(1).sum(1))
 
 
 def _shares(mine: Array, solved: list[Solved]) -> dict[str, Any]:
@@ -238,6 +238,6 @@ def _shares(mine: Array, solved: list[Solved]) -> dict[str, Any]:
     }
 
 
-def ceilings(scenario: Scenario) -> list[dict[str, Any]]:
+def ceilings(problem: Problem) -> list[dict[str, Any]]:
     """Return the ceilings of coverage and of distances at each trade-off."""
-    return [find(scenario, trade_off) for find in (coverage_ceiling, distance_ceiling) for trade_off in TRADE_OFFS]
+    return [find(problem, trade_off) for find in (coverage_ceiling, distance_ceiling) for trade_off in TRADE_OFFS]

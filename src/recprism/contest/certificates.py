@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from recprism.budget.path import Path, lists_at, walk
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.rule.goal import Goal
 
 BUDGETS = (0.01, 0.02, 0.05)
@@ -17,14 +17,14 @@ AT_ONCE = 8  # stops that are computed before the next test
 
 
 def certificate_outcomes(
-    validation: Scenario, test: Scenario, metrics: Iterable[str], budgets: tuple[float, ...] = BUDGETS
+    validation: Problem, test: Problem, metrics: Iterable[str], budgets: tuple[float, ...] = BUDGETS
 ) -> list[dict[str, Any]]:
     """Certify every goal at every budget on validation, and measure the same stop on the test.
 
     The lists are those of the rule, along the path that ships (:func:`recprism.budget.path.walk`).
 
     Args:
-        validation: The scenario whose labels certify.
+        validation: The problem whose labels certify.
         test: The same model on the test part.
         metrics: The metrics of the goals.
         budgets: Shares of NDCG@10 that may be lost.
@@ -53,7 +53,7 @@ def certificate_outcomes(
     return rows
 
 
-def _path_as_far_as_needed(validation: Scenario, goal: Goal, budget: float) -> Path:
+def _path_as_far_as_needed(validation: Problem, goal: Goal, budget: float) -> Path:
     """Walk a path until a stop does not keep the largest budget: no later stop is tested, whatever the budget."""
     for number in range(AT_ONCE, len(goal.steps) + AT_ONCE, AT_ONCE):
         path = walk(validation, goal, (METRIC,), goal.steps[:number])

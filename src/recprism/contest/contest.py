@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.popularity import POPULARITY
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.cmb import CMB
 from recprism.cmb.controls import control_perturbations
 from recprism.common.executor import Executor, LocalExecutor
@@ -57,13 +57,13 @@ OBJECTIVE = TuningObjective()
 GUARDS = ("recall@20", "hit_rate@5")
 SERVED = "served"  # what dials or lifts serve
 CONTROLLED = "bprmf"  # the model with the controls and the rival that train
-FIRST_SEED = (PROMOTION, "cmb")  # controls that are trained in every scenario, so that only the first seed has them
+FIRST_SEED = (PROMOTION, "cmb")  # controls that are trained in every problem, so that only the first seed has them
 CERTIFIED_SEEDS = 1  # seeds whose certificates are read on the test
 CEILINGS, CERTIFICATES = "ceilings", "certificates"
 
 Say = Callable[[str], None]
 Picks = dict[str, dict[str, Trial]]
-Make = Callable[[Scenario], dict[str, Lists]]
+Make = Callable[[Problem], dict[str, Lists]]
 
 
 def methods(case: Case) -> dict[str, Method]:
@@ -128,7 +128,7 @@ def compare(
                 _judge_all(case, dict(_entrants(case, picks)), say, workers)
                 if case.seed < CERTIFIED_SEEDS:
                     _keep(case, CERTIFICATES, say, _certificates)
-                case.forget_scenarios()
+                case.forget_problems()
 
 
 def pieces_left(grid: Sequence[World], folder: Path, *, seeds: int = 5) -> int:
@@ -198,25 +198,25 @@ def _own_cells(name: str, found: dict[str, Trial]) -> dict[str, Trial]:
 
 def _reweighted_trials(case: Case, users: TuningUsers) -> list[Trial]:
     """Return one trial per strength and budget: eight trainings, not 40 trials."""
-    scenario = users.alone
-    base = OBJECTIVE.means(scenario, scenario.base_lists)
+    problem = users.alone
+    base = OBJECTIVE.means(problem, problem.base_lists)
     trials = []
     for strength in STRENGTHS:
-        means = OBJECTIVE.means(scenario, _of_vectors(case.reweighted(strength).of_users(users.rows), scenario))
+        means = OBJECTIVE.means(problem, _of_vectors(case.reweighted(strength).of_users(users.rows), problem))
         gains = {name: relative_gain(name, means[name], base[name]) for name in OBJECTIVE.goals}
         loss = 1 - means[OBJECTIVE.cost] / base[OBJECTIVE.cost]
         trials += [Trial(REWEIGHTED, budget, strength, {}, loss, gains) for budget in BUDGETS]
     return trials
 
 
-def _of_vectors(model: Any, scenario: Scenario) -> Lists:
-    return np.asarray(model.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+def _of_vectors(model: Any, problem: Problem) -> Lists:
+    return np.asarray(model.rank(problem.k, exclude=problem.seen)[0], np.int64)
 
 
 def _entrants(case: Case, picks: Picks) -> Iterator[tuple[str, Make]]:
     """Yield what is evaluated on the test part, and how its lists are made."""
-    yield "base", lambda scenario: {"": scenario.base_lists}
-    yield POPULARITY, lambda scenario: {"": _of_vectors(popularity(scenario.split), scenario)}
+    yield "base", lambda problem: {"": problem.base_lists}
+    yield POPULARITY, lambda problem: {"": _of_vectors(popularity(problem.split), problem)}
     tuned = methods(case)
     for name, chosen in picks.items():
         if name == PROMOTION and case.seed:
@@ -234,51 +234,51 @@ def _entrants(case: Case, picks: Picks) -> Iterator[tuple[str, Make]]:
         yield "cmb", partial(_paper_rows, case)
 
 
-def _lists_of(method: Method, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
+def _lists_of(method: Method, chosen: Mapping[str, Trial], problem: Problem) -> dict[str, Lists]:
     """Return cell -> lists. A setting of several cells is run once."""
     made: dict[str, Lists] = {}
     lists: dict[str, Lists] = {}
     for cell, it in chosen.items():
         setting = json.dumps([it.trade_off, dict(it.choice)], sort_keys=True)
         if setting not in made:
-            made[setting] = method(scenario, it.trade_off, it.choice)
+            made[setting] = method(problem, it.trade_off, it.choice)
         lists[cell] = made[setting]
     return lists
 
 
-def _reweighted(case: Case, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
-    return {cell: _of_vectors(case.reweighted(it.trade_off), scenario) for cell, it in chosen.items()}
+def _reweighted(case: Case, chosen: Mapping[str, Trial], problem: Problem) -> dict[str, Lists]:
+    return {cell: _of_vectors(case.reweighted(it.trade_off), problem) for cell, it in chosen.items()}
 
 
-def _dials(method: Method, chosen: Mapping[str, Trial], scenario: Scenario) -> dict[str, Lists]:
+def _dials(method: Method, chosen: Mapping[str, Trial], problem: Problem) -> dict[str, Lists]:
     """Return cell -> what dials serve that were fitted to the lists of the rule."""
-    lists = _lists_of(method, chosen, scenario)
-    return {cell: _of_dials(scenario, it, lists[cell]) for cell, it in chosen.items()}
+    lists = _lists_of(method, chosen, problem)
+    return {cell: _of_dials(problem, it, lists[cell]) for cell, it in chosen.items()}
 
 
-def _of_dials(scenario: Scenario, trial: Trial, lists: Lists) -> Lists:
+def _of_dials(problem: Problem, trial: Trial, lists: Lists) -> Lists:
     dials = lists_to_dials(
-        scenario.factors,
+        problem.factors,
         lists,
-        scenario.subtopics,
-        base_lists=scenario.base_lists,
-        exclude=scenario.hidden,
+        problem.subtopics,
+        base_lists=problem.base_lists,
+        exclude=problem.hidden,
         ordered=trial.choice["goal"].startswith("alpha_ndcg"),
         demote=True,
     )
-    return _of_vectors(dials.applied_to(scenario.factors), scenario)
+    return _of_vectors(dials.applied_to(problem.factors), problem)
 
 
-def _paper_rows(case: Case, scenario: Scenario) -> dict[str, Lists]:
+def _paper_rows(case: Case, problem: Problem) -> dict[str, Lists]:
     """Return the lists of the paper's CMB (reward on validation), of its shuffled values, and of noise."""
-    base = scenario.factors
+    base = problem.factors
     model = CMB.preset(
         "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=case.seed
     )
     model.fit(base, case.split, case.dataset.subtopics)
     controls = control_perturbations(model.base_, model.delta_, model.max_step, case.seed)
     found = {"learned": model.delta_, **controls}
-    return {name: _of_vectors(it.applied_to(base), scenario) for name, it in found.items()}
+    return {name: _of_vectors(it.applied_to(base), problem) for name, it in found.items()}
 
 
 def _judge_all(case: Case, entrants: Mapping[str, Make], say: Say, executor: Executor) -> None:
@@ -297,11 +297,11 @@ def _judge_all(case: Case, entrants: Mapping[str, Make], say: Say, executor: Exe
         _done(case, f"test/{name}", began, say)
 
 
-def _judged(scenario: Scenario, make: Make) -> dict[str, NDArray[Any]]:
+def _judged(problem: Problem, make: Make) -> dict[str, NDArray[Any]]:
     """Return cell/metric -> values of every user."""
     arrays: dict[str, NDArray[Any]] = {}
-    for cell, lists in make(scenario).items():
-        values = scenario.judge(lists, (*OBJECTIVE.names, *GUARDS))
+    for cell, lists in make(problem).items():
+        values = problem.judge(lists, (*OBJECTIVE.names, *GUARDS))
         arrays |= {f"{cell}/{metric}": value.astype(np.float32) for metric, value in values.items()}
     return arrays
 
@@ -332,19 +332,19 @@ def _estimate(every: Sequence[Case], trials: int) -> float:
     case, seconds = every[0], 0.0
     users = TuningUsers(case.validation)
     for name, method in methods(case).items():
-        scenario = users.of(method)
-        able = possible(method, scenario)
+        problem = users.of(method)
+        able = possible(method, problem)
         # Deep pools take most of the time.
         choice = max((it for it, _ in drawn_choices(able, BUDGETS[0])), key=lambda it: it.get("depth", 0))
-        able(scenario, next_trade_off((), BUDGETS[0]), choice)  # compiles, and fills caches that trials share
+        able(problem, next_trade_off((), BUDGETS[0]), choice)  # compiles, and fills caches that trials share
         began = time.perf_counter()
-        OBJECTIVE.means(scenario, able(scenario, next_trade_off((), BUDGETS[0]), choice))
+        OBJECTIVE.means(problem, able(problem, next_trade_off((), BUDGETS[0]), choice))
         one = time.perf_counter() - began
         tuned = (case.folder / "tuned" / f"{_file(name)}.json").exists()
         seconds += 0 if tuned else one * trials * len(BUDGETS)
         waiting = sum(not (it.folder / "test" / f"{_file(name)}.npz").exists() for it in every)
         cells = len(BUDGETS) * (1 if ":" in name else len(OBJECTIVE.goals))
-        seconds += one * waiting * cells * case.split.n_users / scenario.base.n_users
+        seconds += one * waiting * cells * case.split.n_users / problem.base.n_users
     return seconds
 
 

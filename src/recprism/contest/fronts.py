@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.path import require_possible
 from recprism.budget.popularity import POPULARITY
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.executor import Executor, LocalExecutor
 from recprism.contest.methods import GREEDY, OURS, RIVALS, Method, greedy, ours, possible, possible_rivals
 from recprism.contest.tuning import TuningObjective, TuningUsers, best_within, relative_gain, tune
@@ -85,8 +85,8 @@ def winner(fronts: Sequence[Front], budget: float) -> Front | None:
 
 
 def frontier(
-    validation: Scenario,
-    test: Scenario,
+    validation: Problem,
+    test: Problem,
     goal: Goal,
     *,
     budgets: Sequence[float] = BUDGETS,
@@ -97,8 +97,8 @@ def frontier(
     """Compute the fronts of ours, of every rival and of popularity, in this order.
 
     Args:
-        validation: The scenario on which methods are tuned.
-        test: The scenario on which they are evaluated.
+        validation: The problem on which methods are tuned.
+        test: The problem on which they are evaluated.
         goal: A goal of the rule, or a goal of exposure. Gains are those of its first metric.
         budgets: Shares of NDCG@10 that may be lost.
         rivals: Names of the rivals; None for all that work with these data.
@@ -132,14 +132,14 @@ def frontier(
     return fronts
 
 
-def _popularity(test: Scenario, base: dict[str, NDArray[np.float64]], objective: TuningObjective) -> Front:
+def _popularity(test: Problem, base: dict[str, NDArray[np.float64]], objective: TuningObjective) -> Front:
     """Return the point of the non-personalised popularity baseline, which has no trade-off."""
     lists, _ = popularity(test.split).rank(test.k, exclude=test.seen)
     return Front(POPULARITY, (_point(None, test.judge(lists, with_gini(objective.names)), base, {}, objective),), 0.0)
 
 
 def _on_test(
-    shared: tuple[TuningUsers, Scenario, tuple[float, ...], TuningObjective], method: Method
+    shared: tuple[TuningUsers, Problem, tuple[float, ...], TuningObjective], method: Method
 ) -> dict[float, dict[str, NDArray[np.float64]]]:
     """Tune on validation for each budget and evaluate on the test part."""
     users, test, budgets, objective = shared

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import DEPTH, Lists, Scenario
+from recprism.budget.problem import DEPTH, Lists, Problem
 from recprism.contest.flow import exposure_flow
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -25,7 +25,7 @@ from recprism.rivals import reranker
 from recprism.rivals.greedy import Greedy
 from recprism.rule.goal import Goal, Words
 from recprism.rule.lifts import LiftSearch, first_in_own_order, lifted, ranked_with_lifts
-from recprism.rule.optimal import goal_units
+from recprism.rule.list_search import goal_units
 from recprism.rule.rule import Rule
 
 DEPTHS = (50, 100, 200, 500)
@@ -46,7 +46,7 @@ class Method:
 
     Attributes:
         name: Name of the method.
-        make: ``(scenario, trade_off, **choice)`` -> lists.
+        make: ``(problem, trade_off, **choice)`` -> lists.
         space: All discrete choices; tuning draws some of them.
         together: Whether a user's list depends on those of others, so that lists must be made for all users.
     """
@@ -56,8 +56,8 @@ class Method:
     space: tuple[Choice, ...]
     together: bool = False
 
-    def __call__(self, scenario: Scenario, trade_off: float, choice: Choice) -> Lists:
-        return self.make(scenario, trade_off, **choice)
+    def __call__(self, problem: Problem, trade_off: float, choice: Choice) -> Lists:
+        return self.make(problem, trade_off, **choice)
 
 
 def _space(**settings: tuple[Any, ...]) -> tuple[Choice, ...]:
@@ -75,25 +75,25 @@ def scaled(items: Lists, scores: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(np.where(real, found, -np.inf))
 
 
-def pool(scenario: Scenario, depth: int, history_weight: float) -> tuple[Lists, NDArray[np.float64]]:
+def pool(problem: Problem, depth: int, history_weight: float) -> tuple[Lists, NDArray[np.float64]]:
     """Return candidates and scores, ``(n_users, depth)`` each; the history is part of the scores if it has a weight.
 
     What is added to a relevance of 0 .. 1 is what the first item of a list adds to the objective of
-    :class:`recprism.rule.Optimal` with the same ``history_weight``, in units of the relevance of the first place.
+    :class:`recprism.rule.ListSearch` with the same ``history_weight``, in units of the relevance of the first place.
     """
-    items, scores = (array[:, :depth] for array in scenario.candidates)
+    items, scores = (array[:, :depth] for array in problem.candidates)
     if not history_weight:
         return items, scores
-    first = float(discounts(scenario.k).sum()) * np.log1p(1) / np.log1p(scenario.k)
-    fit = scenario.once("history fit", lambda: history_fit(scenario))[:, :depth]
+    first = float(discounts(problem.k).sum()) * np.log1p(1) / np.log1p(problem.k)
+    fit = problem.once("history fit", lambda: history_fit(problem))[:, :depth]
     return items, scaled(items, scores) + history_weight * first * fit
 
 
-def history_fit(scenario: Scenario) -> NDArray[np.float64]:
+def history_fit(problem: Problem) -> NDArray[np.float64]:
     """Return the share of a user's history that goes to the categories of each candidate, ``(n_users, n)``."""
-    topics, items = scenario.features.topics, scenario.candidates[0]
+    topics, items = problem.features.topics, problem.candidates[0]
     has = (topics.weight_matrix != 0).to(topics.weight_matrix.dtype).cpu().numpy()
-    shares = scenario.features.intents(len(items)).cpu().numpy()
+    shares = problem.features.intents(len(items)).cpu().numpy()
     found = np.empty(items.shape)
     step = max(1, BLOCK // max(1, items.shape[1] * has.shape[1]))
     for first in range(0, len(items), step):
@@ -103,20 +103,20 @@ def history_fit(scenario: Scenario) -> NDArray[np.float64]:
 
 
 def _reranked(
-    scenario: Scenario, trade_off: float, *, name: str, depth: int, history_weight: float, **settings: Any
+    problem: Problem, trade_off: float, *, name: str, depth: int, history_weight: float, **settings: Any
 ) -> Lists:
     method = reranker(name, trade_off=trade_off, **settings)
-    items, scores = pool(scenario, depth, history_weight)
-    return np.asarray(method(items, scores, scenario.k, features=scenario.features), np.int64)
+    items, scores = pool(problem, depth, history_weight)
+    return np.asarray(method(items, scores, problem.k, features=problem.features), np.int64)
 
 
-def _flow(scenario: Scenario, trade_off: float, *, depth: int, history_weight: float, times: int) -> Lists:
-    items, scores = pool(scenario, depth, history_weight)
+def _flow(problem: Problem, trade_off: float, *, depth: int, history_weight: float, times: int) -> Lists:
+    items, scores = pool(problem, depth, history_weight)
     relevance = scaled(items, scores)
     order = np.argsort(-relevance, axis=1, kind="stable")
     items, relevance = np.take_along_axis(items, order, 1), np.take_along_axis(relevance, order, 1)
-    n_items = scenario.base.n_items
-    return exposure_flow(items, relevance, scenario.k, n_items=n_items, trade_off=trade_off, times=times)
+    n_items = problem.base.n_items
+    return exposure_flow(items, relevance, problem.k, n_items=n_items, trade_off=trade_off, times=times)
 
 
 SHARED = {"depth": DEPTHS, "history_weight": HISTORY_WEIGHTS}
@@ -174,45 +174,45 @@ def _own(label: str, goal: Goal, by_lifts: Callable[..., Lists], by_rule: Callab
     return Method(name, by_lifts, _space(goal=words, depth=DEPTHS), together=True)
 
 
-def rule_of(scenario: Scenario, trade_off: float, *, goal: str, depth: int, history_weight: float = 0.0) -> Rule:
+def rule_of(problem: Problem, trade_off: float, *, goal: str, depth: int, history_weight: float = 0.0) -> Rule:
     """Return the rule of a trial, as it would be served."""
-    sizes = (scenario.k, scenario.base.n_users, scenario.base.n_items)
+    sizes = (problem.k, problem.base.n_users, problem.base.n_items)
     asked = Goal.parse(goal)
     if asked.exposure is not None:
-        lifts = lift_search(scenario, goal, depth).at(trade_off).lift
-        return Rule(goals=asked.weights, trade_off=trade_off, k=scenario.k, candidates=depth, lifts=lifts)
+        lifts = lift_search(problem, goal, depth).at(trade_off).lift
+        return Rule(goals=asked.weights, trade_off=trade_off, k=problem.k, candidates=depth, lifts=lifts)
     return Rule(
         goals=asked.weights,
         trade_off=trade_off,
         history_weight=history_weight,
-        units=scenario.once(("units", goal), lambda: goal_units(asked.weights, scenario.features, *sizes)),
-        k=scenario.k,
+        units=problem.once(("units", goal), lambda: goal_units(asked.weights, problem.features, *sizes)),
+        k=problem.k,
         candidates=depth,
     )
 
 
-def lift_search(scenario: Scenario, goal: str, depth: int) -> LiftSearch:
-    """Return the search for lifts on a pool; the scenario remembers it, because trade-offs share work."""
-    items, scores = pool(scenario, depth, 0.0)
-    more: dict[str, Any] = {"goal": goal, "n_items": scenario.base.n_items, "range_depth": min(depth, DEPTH)}
-    return scenario.once(("lift search", goal, depth), lambda: LiftSearch(items, scores, scenario.k, **more))
+def lift_search(problem: Problem, goal: str, depth: int) -> LiftSearch:
+    """Return the search for lifts on a pool; the problem remembers it, because trade-offs share work."""
+    items, scores = pool(problem, depth, 0.0)
+    more: dict[str, Any] = {"goal": goal, "n_items": problem.base.n_items, "range_depth": min(depth, DEPTH)}
+    return problem.once(("lift search", goal, depth), lambda: LiftSearch(items, scores, problem.k, **more))
 
 
-def _ruled(scenario: Scenario, trade_off: float, *, depth: int, **choice: Any) -> Lists:
-    method = rule_of(scenario, trade_off, depth=depth, **choice).reranker()
-    return np.asarray(method(*pool(scenario, depth, 0.0), scenario.k, features=scenario.features), np.int64)
+def _ruled(problem: Problem, trade_off: float, *, depth: int, **choice: Any) -> Lists:
+    method = rule_of(problem, trade_off, depth=depth, **choice).reranker()
+    return np.asarray(method(*pool(problem, depth, 0.0), problem.k, features=problem.features), np.int64)
 
 
-def _greedy(scenario: Scenario, trade_off: float, *, depth: int, **choice: Any) -> Lists:
-    rule = rule_of(scenario, trade_off, depth=depth, **choice)
+def _greedy(problem: Problem, trade_off: float, *, depth: int, **choice: Any) -> Lists:
+    rule = rule_of(problem, trade_off, depth=depth, **choice)
     method = Greedy(trade_off=trade_off, goals=rule.goals, history_weight=rule.history_weight, units=rule.units)
-    return np.asarray(method(*pool(scenario, depth, 0.0), scenario.k, features=scenario.features), np.int64)
+    return np.asarray(method(*pool(problem, depth, 0.0), problem.k, features=problem.features), np.int64)
 
 
-def _lifted(scenario: Scenario, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lift = lift_search(scenario, goal, depth).at(trade_off).lift
-    items, raised = ranked_with_lifts(*pool(scenario, depth, 0.0), lift)
-    return first_in_own_order(items, raised, lift, scenario.k)[:, : scenario.k]
+def _lifted(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    lift = lift_search(problem, goal, depth).at(trade_off).lift
+    items, raised = ranked_with_lifts(*pool(problem, depth, 0.0), lift)
+    return first_in_own_order(items, raised, lift, problem.k)[:, : problem.k]
 
 
 def lifts_in_vectors(metric: str, name: str) -> Method:
@@ -220,15 +220,15 @@ def lifts_in_vectors(metric: str, name: str) -> Method:
     return Method(name, _lifted_vectors, _space(goal=(metric.partition("@")[0],), depth=DEPTHS), together=True)
 
 
-def _lifted_vectors(scenario: Scenario, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lift = lift_search(scenario, goal, depth).at(trade_off).lift
-    return np.asarray(lifted(scenario.factors, lift).rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+def _lifted_vectors(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    lift = lift_search(problem, goal, depth).at(trade_off).lift
+    return np.asarray(lifted(problem.factors, lift).rank(problem.k, exclude=problem.seen)[0], np.int64)
 
 
-def _served_in_turn(scenario: Scenario, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lists = lift_search(scenario, goal, depth).greedy_lists(trade_off)
+def _served_in_turn(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    lists = lift_search(problem, goal, depth).greedy_lists(trade_off)
     # By score, as ours: goals of exposure do not depend on the order.
-    ranks = (lists[:, :, None] == pool(scenario, depth, 0.0)[0][:, None, :]).argmax(2)
+    ranks = (lists[:, :, None] == pool(problem, depth, 0.0)[0][:, None, :]).argmax(2)
     order = np.argsort(np.where(lists >= 0, ranks, depth), axis=1, kind="stable")
     return np.take_along_axis(lists, order, 1)
 
@@ -239,19 +239,19 @@ def possible_rivals(subtopics: Subtopics) -> tuple[str, ...]:
     return tuple(name for name in names if name != "flow" or find_spec("ortools") is not None)
 
 
-def possible(method: Method, scenario: Scenario) -> Method:
-    """Return the method with the choices that work for a scenario: with its subtopics, vectors and items.
+def possible(method: Method, problem: Problem) -> Method:
+    """Return the method with the choices that work for a problem: with its subtopics, vectors and items.
 
     Raises:
         InputError: If the method needs subtopics and there are none.
     """
-    has_subtopics, has_vectors = len(scenario.subtopics) > 0, isinstance(scenario.base, Factors)
+    has_subtopics, has_vectors = len(problem.subtopics) > 0, isinstance(problem.base, Factors)
     if not has_subtopics and method.name in BY_SUBTOPICS:
         raise InputError(f"{method.name} needs categories of the items and there are none; leave it out of the rivals")
     barred = {kind for kind, there in (("vectors", has_vectors), ("subtopics", has_subtopics)) if not there}
 
     def works(choice: Choice) -> bool:
-        history = has_subtopics and len(scenario.seen) > 0
+        history = has_subtopics and len(problem.seen) > 0
         return choice.get("similarity") not in barred and (history or not choice.get("history_weight"))
 
     return replace(method, space=tuple(filter(works, method.space)))

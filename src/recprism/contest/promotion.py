@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.cmb import CMB
 from recprism.cmb.factors.change import with_bias_column
 from recprism.contest.methods import Method
@@ -17,32 +17,32 @@ RELEVANCE = (0.5, 0.7)
 
 
 def promoted() -> Method:
-    """Return the method that promotes items: a bias per item, learned once per scenario and scaled by the trade-off.
+    """Return the method that promotes items: a bias per item, learned once per problem and scaled by the trade-off.
 
     It has eight choices, four goals of the learner with two weights of relevance, and no pool: it ranks all items.
     """
     return Method(PROMOTION, _promoted, tuple({"goal": it, "relevance": of} for it in GOALS for of in RELEVANCE))
 
 
-def _promoted(scenario: Scenario, trade_off: float, *, goal: str, relevance: float) -> Lists:
-    bias = scenario.once(("promotion", goal, relevance), lambda: _learned_bias(scenario, goal, relevance))
-    start = with_bias_column(scenario.factors)
+def _promoted(problem: Problem, trade_off: float, *, goal: str, relevance: float) -> Lists:
+    bias = problem.once(("promotion", goal, relevance), lambda: _learned_bias(problem, goal, relevance))
+    start = with_bias_column(problem.factors)
     start.item[:, -1] = trade_off * bias
-    return np.asarray(start.rank(scenario.k, exclude=scenario.seen)[0], np.int64)
+    return np.asarray(start.rank(problem.k, exclude=problem.seen)[0], np.int64)
 
 
-def _learned_bias(scenario: Scenario, goal: str, relevance: float) -> np.ndarray:
+def _learned_bias(problem: Problem, goal: str, relevance: float) -> np.ndarray:
     """(n_items,) bias that players learn by marginal credit with one number per item; no label is used."""
-    start = with_bias_column(scenario.factors)
+    start = with_bias_column(problem.factors)
     learner = CMB(
         diversity=goal,
         relevance=relevance,
         only=(start.dim - 1,),
         max_step=MAX_STEP,
-        k=scenario.k,
-        reward_on=scenario.part,
+        k=problem.k,
+        reward_on=problem.part,
         device="cpu",
     )
-    learner.fit(start, scenario.split, scenario.subtopics)
+    learner.fit(start, problem.split, problem.subtopics)
     assert learner.delta_.item is not None
     return learner.delta_.item[:, -1].numpy()

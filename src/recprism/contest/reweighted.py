@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.contest.base_models.tuned import tuned_settings
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.models import BPRMF, Factors
@@ -20,7 +20,7 @@ STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Powers of the inverse share; each is one training. This is the method's trade-off."""
 
 
-def positive_weights(train: Incidence, subtopics: Subtopics, strength: float) -> NDArray[np.float64]:
+def positive_weights(train: SparseRows, subtopics: Subtopics, strength: float) -> NDArray[np.float64]:
     """Return the weight of each training interaction, (n,): the inverse share of its categories, to a power.
 
     The share of an interaction is the mean over the item's categories of their shares in the user's history. Weights
@@ -50,7 +50,7 @@ def positive_weights(train: Incidence, subtopics: Subtopics, strength: float) ->
 class _WeightedTriples(Triples):
     """Triples whose positives are drawn with replacement, in proportion to their weights."""
 
-    def __init__(self, train: Incidence, negatives: int, device: torch.device, weights: NDArray[np.float64]) -> None:
+    def __init__(self, train: SparseRows, negatives: int, device: torch.device, weights: NDArray[np.float64]) -> None:
         super().__init__(train, negatives, device)
         lacks_some = train.row_counts[train.row_of_entry] < train.n_cols
         self._weights = torch.from_numpy(weights[lacks_some]).to(device)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.checks import random_generator
 from recprism.contest.methods import Choice, Method, possible
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
 
@@ -80,9 +80,9 @@ class TuningObjective:
         """All metrics."""
         return (self.cost, *self.goals)
 
-    def means(self, scenario: Scenario, lists: NDArray[Any]) -> dict[str, float]:
+    def means(self, problem: Problem, lists: NDArray[Any]) -> dict[str, float]:
         """Return metric -> mean over the users."""
-        return {name: float(np.nanmean(values)) for name, values in scenario.judge(lists, self.names).items()}
+        return {name: float(np.nanmean(values)) for name, values in problem.judge(lists, self.names).items()}
 
 
 def relative_gain(metric: str, new: float, base: float) -> float:
@@ -92,17 +92,17 @@ def relative_gain(metric: str, new: float, base: float) -> float:
 
 
 class TuningUsers:
-    """The scenarios that tune: at most ``USERS`` users with labels, drawn by seed.
+    """The problems that tune: at most ``USERS`` users with labels, drawn by seed.
 
     A method whose lists depend on each other makes them for all users, because their number matters. The labels of the
     same drawn users measure its loss.
 
     Args:
-        validation: The scenario of the validation part.
+        validation: The problem of the validation part.
         users: Largest number of users.
     """
 
-    def __init__(self, validation: Scenario, users: int = USERS) -> None:
+    def __init__(self, validation: Problem, users: int = USERS) -> None:
         self._whole = validation
         labelled = np.flatnonzero(validation.split.part(validation.part).row_counts)
         self.rows = labelled
@@ -110,24 +110,24 @@ class TuningUsers:
             self.rows = np.sort(random_generator(0, DRAWS).choice(labelled, users, replace=False))
 
     @cached_property
-    def alone(self) -> Scenario:
+    def alone(self) -> Problem:
         """The drawn users alone."""
         whole = self._whole
         split = whole.split.of_users(self.rows)
-        return Scenario(whole.base.of_users(self.rows), split, whole.subtopics, whole.part, whole.k)
+        return Problem(whole.base.of_users(self.rows), split, whole.subtopics, whole.part, whole.k)
 
     @cached_property
-    def together(self) -> Scenario:
+    def together(self) -> Problem:
         """All users, with the labels of the drawn ones."""
         whole = self._whole
         labels = whole.split.part(whole.part)
         kept = np.isin(labels.row_of_entry, self.rows)
-        pairs = Incidence.from_pairs(labels.row_of_entry[kept], labels.indices[kept].astype(np.int64), labels.shape)
+        pairs = SparseRows.from_pairs(labels.row_of_entry[kept], labels.indices[kept].astype(np.int64), labels.shape)
         drawn: dict[str, Any] = {whole.part: pairs}
-        return Scenario(whole.base, replace(whole.split, **drawn), whole.subtopics, whole.part, whole.k)
+        return Problem(whole.base, replace(whole.split, **drawn), whole.subtopics, whole.part, whole.k)
 
-    def of(self, method: Method) -> Scenario:
-        """Return the scenario that tunes a method."""
+    def of(self, method: Method) -> Problem:
+        """Return the problem that tunes a method."""
         return self.together if method.together else self.alone
 
 
@@ -160,9 +160,9 @@ def tune(
     Raises:
         InputError: If the base lists have no accuracy.
     """
-    objective, scenario = objective or TuningObjective(), users.of(method)
-    method = possible(method, scenario)
-    base = scenario.once(("base", objective), lambda: objective.means(scenario, scenario.base_lists))
+    objective, problem = objective or TuningObjective(), users.of(method)
+    method = possible(method, problem)
+    base = problem.once(("base", objective), lambda: objective.means(problem, problem.base_lists))
     if not base[objective.cost] > 0:
         raise InputError(f"the base lists have {objective.cost} = 0; there is no accuracy to keep a budget of")
     tried: list[Trial] = []
@@ -173,7 +173,7 @@ def tune(
                 trade_off = next_trade_off(points, budget)
                 if any(trade_off == before for before, _ in points):  # the end of the scale keeps the budget
                     break
-                means = objective.means(scenario, method(scenario, trade_off, choice))
+                means = objective.means(problem, method(problem, trade_off, choice))
                 loss = 1 - means[objective.cost] / base[objective.cost]
                 gains = {name: relative_gain(name, means[name], base[name]) for name in objective.goals}
                 tried.append(Trial(method.name, budget, trade_off, choice, loss, gains))

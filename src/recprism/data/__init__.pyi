@@ -7,8 +7,8 @@ from recprism.data.feature_matrix import FeatureMatrix as FeatureMatrix
 from recprism.data.frames import Columns as Columns
 from recprism.data.frames import interactions_from_csr as interactions_from_csr
 from recprism.data.frames import interactions_from_frame as interactions_from_frame
-from recprism.data.incidence import Incidence as Incidence
 from recprism.data.interactions import Interactions as Interactions
+from recprism.data.sparse_rows import SparseRows as SparseRows
 from recprism.data.split import Split as Split
 from recprism.data.stream import Streamed as Streamed
 from recprism.data.stream import stream_parquet as stream_parquet

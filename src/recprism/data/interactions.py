@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.ids import show
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 DuplicatePolicy = Literal["last", "first", "max", "error"]
@@ -46,9 +46,9 @@ class Interactions:
     def n_items(self) -> int:
         return len(self.item_ids)
 
-    def matrix(self) -> Incidence:
+    def matrix(self) -> SparseRows:
         """Return users x items."""
-        return Incidence.from_pairs(self.user, self.item, (self.n_users, self.n_items))
+        return SparseRows.from_pairs(self.user, self.item, (self.n_users, self.n_items))
 
     def take(self, rows: NDArray[Any]) -> Interactions:
         """Return the chosen interactions (a mask or positions); users and items keep their numbers."""
@@ -125,7 +125,7 @@ class HistoryOrder:
         place: ``(len(pairs),)`` int32, in the order of ``pairs``; a user's oldest interaction has the lowest place.
     """
 
-    pairs: Incidence
+    pairs: SparseRows
     place: NDArray[np.int32]
 
     @classmethod
@@ -142,12 +142,12 @@ class HistoryOrder:
         counts = np.bincount(user, minlength=parts[0].n_users)
         place = np.empty(len(user), np.int32)
         place[by_time] = np.arange(len(user)) - np.repeat(np.cumsum(counts) - counts, counts)
-        pairs = Incidence.from_pairs(user, item, (parts[0].n_users, parts[0].n_items))
+        pairs = SparseRows.from_pairs(user, item, (parts[0].n_users, parts[0].n_items))
         by_pair = np.lexsort((place, item, user))
         keys = user[by_pair] * pairs.n_cols + item[by_pair]
         return cls(pairs, place[by_pair][np.append(keys[1:] != keys[:-1], True)[: len(keys)]])
 
-    def places_of(self, some: Incidence) -> NDArray[np.int32]:
+    def places_of(self, some: SparseRows) -> NDArray[np.int32]:
         """Return ``(len(some),)`` places of some of the interactions, users x items.
 
         Raises:
@@ -158,15 +158,15 @@ class HistoryOrder:
             raise InputError("some interactions have no known time; give all of them when the split is made")
         return self.place[at]
 
-    def by_time(self, some: Incidence) -> NDArray[np.int64]:
+    def by_time(self, some: SparseRows) -> NDArray[np.int64]:
         """Return ``(len(some),)`` numbers of the entries of ``some``: user by user, the oldest first."""
         return np.lexsort((self.places_of(some), some.row_of_entry))
 
-    def latest(self, some: Incidence, n: int) -> Incidence:
+    def latest(self, some: SparseRows, n: int) -> SparseRows:
         """Return the last n interactions of each user of ``some``, users x items."""
         from_the_end = np.repeat(np.cumsum(some.row_counts), some.row_counts) - np.arange(len(some))
         kept = self.by_time(some)[from_the_end <= n]
-        return Incidence.from_pairs(some.row_of_entry[kept], some.indices[kept], some.shape)
+        return SparseRows.from_pairs(some.row_of_entry[kept], some.indices[kept], some.shape)
 
     def of_users(self, rows: NDArray[Any]) -> HistoryOrder:
         """Return the order of some users, given by their row numbers."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from recprism.common.checks import random_generator
 from recprism.common.ids import find_ids, show
 from recprism.common.shares import Share, share
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder, Interactions, drop_duplicates
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split, held_out_counts, in_canonical_order, positions_in_time, rank_in_user
 from recprism.errors import InputError
 
@@ -115,7 +115,7 @@ def split_labels(
             raise InputError("held-out interactions are given, so no history is set aside; give one of the two")
         history, held_out = _set_aside(history, set_aside, generator)
     shape = (history.n_users, history.n_items)
-    train, empty = history.matrix(), Incidence.empty(shape)
+    train, empty = history.matrix(), SparseRows.empty(shape)
     settings = {"method": SET_ASIDE if set_aside else GIVEN}
     ids = (history.user_ids, history.item_ids)
     if held_out is None:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from recprism.common.checks import random_generator
 from recprism.common.display import Displayed
 from recprism.common.shares import Share, share
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder, Interactions
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 Part = Literal["train", "validation", "test"]
@@ -37,9 +37,9 @@ class Split(Displayed):
         order: The order in time of the interactions of all parts; None if they have no times.
     """
 
-    train: Incidence
-    validation: Incidence
-    test: Incidence
+    train: SparseRows
+    validation: SparseRows
+    test: SparseRows
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Split(Displayed):
     def n_items(self) -> int:
         return self.train.n_cols
 
-    def part(self, name: Part) -> Incidence:
+    def part(self, name: Part) -> SparseRows:
         return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
     def require_labels(self, name: Part, what: str) -> None:
@@ -70,19 +70,19 @@ class Split(Displayed):
                 "or import the vectors with --held-out or --set-aside"
             )
 
-    def seen_before(self, name: Part) -> Incidence:
+    def seen_before(self, name: Part) -> SparseRows:
         """Return what lists judged on part ``name`` must not contain: all interactions of the parts before it."""
         if name == "test":
             return self.seen_before_test
-        return self.train if name == "validation" else Incidence.empty(self.train.shape)
+        return self.train if name == "validation" else SparseRows.empty(self.train.shape)
 
     @cached_property
-    def seen_before_test(self) -> Incidence:
+    def seen_before_test(self) -> SparseRows:
         return self.train.union(self.validation) if len(self.validation) else self.train
 
     def live(self) -> Split:
         """Return the split for lists that real users see: every interaction is history, and nothing is held out."""
-        nothing = Incidence.empty(self.train.shape)
+        nothing = SparseRows.empty(self.train.shape)
         known = self.seen_before_test.union(self.test) if len(self.test) else self.seen_before_test
         settings = {**self.settings, "live": True}
         return Split(known, nothing, nothing, self.user_ids, self.item_ids, settings, order=self.order)
@@ -121,7 +121,9 @@ class Split(Displayed):
         everything = Interactions(user, item, user_ids=self.user_ids, item_ids=self.item_ids)
         rank, counts = rank_in_user(everything, generator.permutation(len(user)))
         held_out = rank >= counts - np.minimum(held_out_counts(counts, wanted), counts - 1)
-        train, validation = (Incidence.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out))
+        train, validation = (
+            SparseRows.from_pairs(user[it], item[it], self.train.shape) for it in (~held_out, held_out)
+        )
         carved = {**self.settings, "carved": wanted}
         return Split(train, validation, self.test, self.user_ids, self.item_ids, carved, order=self.order)
 
@@ -143,7 +145,7 @@ class Split(Displayed):
         """Return the split for the final training: validation joins the training part, test stays."""
         return Split(
             self.seen_before_test,
-            Incidence.empty(self.train.shape),
+            SparseRows.empty(self.train.shape),
             self.test,
             self.user_ids,
             self.item_ids,
@@ -180,7 +182,7 @@ def split_interactions(
     parts = METHODS[method](ordered, generator, **options)
     shape = (ordered.n_users, ordered.n_items)
     train, validation, test = (
-        Incidence.from_pairs(ordered.user[parts == part], ordered.item[parts == part], shape) for part in range(3)
+        SparseRows.from_pairs(ordered.user[parts == part], ordered.item[parts == part], shape) for part in range(3)
     )
     settings = {"method": method, "seed": seed if isinstance(seed, int) else None, **options}
     train_order = _train_order(ordered.take(parts == TRAIN), generator) if method in BY_TIME else None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recprism.common.files import readable
 from recprism.common.ids import as_id_array, canonical_ids, id_series, number_ids, show_names
 from recprism.data.frames import Columns
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 ROWS_AT_A_TIME = 2**21
@@ -33,7 +33,7 @@ class Streamed:
     Stability: provisional.
     """
 
-    matrix: Incidence
+    matrix: SparseRows
     user_ids: NDArray[Any]
     item_ids: NDArray[Any]
 
@@ -164,15 +164,15 @@ def _put(user: NDArray[np.int32], item: NDArray[np.int32], entries: NDArray[np.i
     free[sorted_users[first]] += counts
 
 
-def _in_order(indptr: NDArray[np.int64], entries: NDArray[np.int32], n_cols: int) -> Incidence:
+def _in_order(indptr: NDArray[np.int64], entries: NDArray[np.int32], n_cols: int) -> SparseRows:
     """Sort the columns of each row and drop duplicates, in place and a few rows at a time."""
     counts, end = np.zeros(len(indptr) - 1, np.int64), 0
     for first in range(0, len(counts), ROWS_SORTED_AT_A_TIME):
         some = indptr[first : first + ROWS_SORTED_AT_A_TIME + 1]
         shape = (len(some) - 1, n_cols)
         rows = np.repeat(np.arange(shape[0]), np.diff(some))
-        part = Incidence.from_pairs(rows, entries[some[0] : some[-1]], shape)
+        part = SparseRows.from_pairs(rows, entries[some[0] : some[-1]], shape)
         counts[first : first + shape[0]] = part.row_counts
         entries[end : end + len(part)] = part.indices  # never overtakes the reading: duplicates only shorten
         end += len(part)
-    return Incidence(np.concatenate([[0], np.cumsum(counts)]), entries[:end], n_cols)
+    return SparseRows(np.concatenate([[0], np.cumsum(counts)]), entries[:end], n_cols)

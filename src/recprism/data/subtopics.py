@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.checks import finite_array, float32_array, whole_array
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 
@@ -25,7 +25,7 @@ class Subtopics:
     """
 
     names: tuple[str, ...]
-    items: Incidence
+    items: SparseRows
     weights: NDArray[np.float32] | None = None
 
     @classmethod
@@ -49,7 +49,7 @@ class Subtopics:
         """
         names, number = np.unique(np.asarray(subtopic, dtype=str), return_inverse=True)
         item = whole_array(item, "item numbers")
-        items = Incidence.from_pairs(item, number, (n_items, len(names)))
+        items = SparseRows.from_pairs(item, number, (n_items, len(names)))
         aligned = None
         if weights is not None:
             given = float32_array(finite_array(weights, "weights of subtopics", least=0), "weights of subtopics")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.budget.path import lists_at, rule_at
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.budget.segments import (
     EVERYONE,
     SegmentTable,
@@ -28,10 +28,10 @@ from recprism.common.log import phase
 from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
-from recprism.rule import Optimal, Rule
+from recprism.rule import ListSearch, Rule
 from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
+from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective, Parts
-from recprism.rule.optimal import goal_units
 from recprism.rule.pool import Pool
 
 NO_CATEGORY = "(no category)"
@@ -179,31 +179,31 @@ class Account(Displayed):
 
 
 @phase("accounting for the gain", __name__)
-def account(scenario: Scenario, rule: Rule, *, trade_offs: Sequence[float] | None = None) -> Account:
+def account(problem: Problem, rule: Rule, *, trade_offs: Sequence[float] | None = None) -> Account:
     """Account for what a rule does over all users.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         trade_offs: Other prices to show; by default two points of the path below the rule's own.
 
     Raises:
-        InputError: If the rule makes lists of another length than the scenario.
+        InputError: If the rule makes lists of another length than the problem.
     """
-    if rule.k != scenario.k:
+    if rule.k != problem.k:
         raise InputError(
-            f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
+            f"the rule makes lists of {rule.k} items and the problem serves {problem.k}; give both the same k"
         )
     below = [t for t in rule.goal.steps if t < rule.trade_off]
     steps = {below[len(below) // 3], below[2 * len(below) // 3]} if below else set()
     others = steps if trade_offs is None else {float(it) for it in trade_offs} - {rule.trade_off}
     prices = (*sorted(others), rule.trade_off)
-    measure = _Measure.of(scenario, rule)
-    base, *found = (measure.lists(it) for it in (scenario.base_lists, *(_lists(scenario, rule.at(t)) for t in prices)))
+    measure = _Measure.of(problem, rule)
+    base, *found = (measure.lists(it) for it in (problem.base_lists, *(_lists(problem, rule.at(t)) for t in prices)))
     new = [_newcomers(it.lists, base.lists) for it in found]
     rows = tuple(_price_row(t, it, base, own) for t, it, own in zip(prices, found, new, strict=True))
     per_user = {goal: (base.by_user[goal], found[-1].by_user[goal]) for goal in rule.goals if goal != TIED_TOGETHER}
-    segments = user_segments(scenario.split.train, scenario.subtopics if len(scenario.subtopics) else None)
+    segments = user_segments(problem.split.train, problem.subtopics if len(problem.subtopics) else None)
     return Account(
         rule=rule,
         base_goals=base.goals,
@@ -211,7 +211,7 @@ def account(scenario: Scenario, rule: Rule, *, trade_offs: Sequence[float] | Non
         categories=_category_rows(measure, base, found),
         segments={goal: by_segment(*values, segments) for goal, values in per_user.items()},
         swaps=_swap_rows(new[-1], segments),
-        exposure=exposure_by_segment(base.lists, found[-1].lists, item_segments(scenario.split.train)),
+        exposure=exposure_by_segment(base.lists, found[-1].lists, item_segments(problem.split.train)),
     )
 
 
@@ -265,24 +265,26 @@ class _Measure:
     candidates: Pool
 
     @classmethod
-    def of(cls, scenario: Scenario, rule: Rule) -> _Measure:
-        features, k = scenario.features, rule.k
+    def of(cls, problem: Problem, rule: Rule) -> _Measure:
+        features, k = problem.features, rule.k
         pool = Pool.of(
-            *scenario.candidates_after([], rule.candidates, None, rule.lifts), features.device, features.n_items
+            *problem.candidates_after([], rule.candidates, None, rule.lifts), features.device, features.n_items
         )
         units = {**goal_units(rule.goals, features, k, pool.n_users, pool.n_items), **rule.units}
 
         def alone(goal: str, unit: float, trade_off: float = 1.0) -> Objective:
-            return Objective.of(Optimal(trade_off=trade_off, goals={goal: 1.0}, units={goal: unit}), pool, k, features)
+            return Objective.of(
+                ListSearch(trade_off=trade_off, goals={goal: 1.0}, units={goal: unit}), pool, k, features
+            )
 
-        has = scenario.subtopics.dense() > 0 if len(scenario.subtopics) else np.zeros((pool.n_items, 0), np.bool_)
+        has = problem.subtopics.dense() > 0 if len(problem.subtopics) else np.zeros((pool.n_items, 0), np.bool_)
         return cls(
-            names=(*scenario.subtopics.names, NO_CATEGORY),
+            names=(*problem.subtopics.names, NO_CATEGORY),
             member=np.column_stack([has, ~has.any(1)]).astype(np.float64),
             goals={goal: alone(goal, units[goal]) for goal in rule.goals},
             units=units,
             accuracy=alone(TIED_TOGETHER, 0.0, trade_off=0.0),
-            coverage=alone("subtopic_coverage", 1.0) if len(scenario.subtopics) else None,
+            coverage=alone("subtopic_coverage", 1.0) if len(problem.subtopics) else None,
             candidates=pool,
         )
 
@@ -340,12 +342,12 @@ class _Measure:
         return np.where(lists >= 0, value.reshape(lists.shape), 0.0)
 
 
-def _lists(scenario: Scenario, rule: Rule) -> Lists:
+def _lists(problem: Problem, rule: Rule) -> Lists:
     """Return the lists of a rule; a point of the path may be known already."""
     goal = rule.goal
-    if replace(rule, limits={}).to_dict() == rule_at(scenario, goal, rule.trade_off).to_dict():
-        return scenario.within_limits(rule.limits, lists_at(scenario, goal, rule.trade_off))
-    return scenario.rank(rule)[0]
+    if replace(rule, limits={}).to_dict() == rule_at(problem, goal, rule.trade_off).to_dict():
+        return problem.within_limits(rule.limits, lists_at(problem, goal, rule.trade_off))
+    return problem.rank(rule)[0]
 
 
 def _newcomers(lists: Lists, base: Lists) -> NDArray[np.int64]:

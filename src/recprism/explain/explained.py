@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.progress import ProgressCallback
 from recprism.explain.accounting import Account, account
@@ -115,7 +115,7 @@ class ExplainedLists(Displayed):
 
 
 def explain_made(
-    scenario: Scenario,
+    problem: Problem,
     rule: Rule | None,
     lists: NDArray[np.int64],
     *,
@@ -126,25 +126,25 @@ def explain_made(
     """Explain lists in the context that they were made for.
 
     Args:
-        scenario: The context.
+        problem: The context.
         rule: What made the lists; None if players found a change of vectors.
         lists: ``(n_users, k)`` item numbers.
         draws: Draws of each shuffle of categories; 0 runs none.
         seed: Of the choice model.
         on_step: Receives progress.
     """
-    model, note = _choice_model(scenario, rule, lists, draws, seed, on_step)
+    model, note = _choice_model(problem, rule, lists, draws, seed, on_step)
     return ExplainedLists(
         rule=rule,
-        account=None if rule is None or rule.lifts is not None else account(scenario, rule),
-        lifts=() if rule is None or rule.lifts is None else _lifts(scenario, rule, lists),
+        account=None if rule is None or rule.lifts is not None else account(problem, rule),
+        lifts=() if rule is None or rule.lifts is None else _lifts(problem, rule, lists),
         choice_model=model,
         note=note,
     )
 
 
 def _choice_model(
-    scenario: Scenario,
+    problem: Problem,
     rule: Rule | None,
     lists: NDArray[np.int64],
     draws: int,
@@ -152,23 +152,23 @@ def _choice_model(
     on_step: ProgressCallback | None,
 ) -> tuple[ChoiceModel | None, str]:
     """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
-    topics = scenario.subtopics
+    topics = problem.subtopics
     if not len(topics):
         return None, "The items have no categories, so no choice model was fitted."
     depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
-    items, scores = scenario.candidates_after([], depth, None, None if rule is None else rule.lifts)
-    new = (lists[:, :, None] != scenario.base_lists[:, None, :]).all(2) & (lists >= 0)
+    items, scores = problem.candidates_after([], depth, None, None if rule is None else rule.lifts)
+    new = (lists[:, :, None] != problem.base_lists[:, None, :]).all(2) & (lists >= 0)
     known = new & (lists[:, :, None] == items[:, None, :]).any(2)
     if int(known.any(1).sum()) < FEWEST_USERS:
         return None, f"No choice model was fitted: fewer than {FEWEST_USERS} lists have new items among the candidates."
     model = fit_choice_model(
         items,
         scores,
-        scenario.base_lists,
+        problem.base_lists,
         lists,
         topics,
-        history=subtopic_probabilities(scenario.history, topics),
-        popularity=scenario.split.train.col_counts,
+        history=subtopic_probabilities(problem.history, topics),
+        popularity=problem.split.train.col_counts,
         draws=draws,
         seed=seed,
         on_step=on_step,
@@ -176,14 +176,14 @@ def _choice_model(
     return model, ""
 
 
-def _lifts(scenario: Scenario, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
+def _lifts(problem: Problem, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
     assert rule.lifts is not None
-    n_items = scenario.base.n_items
-    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (scenario.base_lists, lists))
+    n_items = problem.base.n_items
+    before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (problem.base_lists, lists))
     term = rule.goal.exposure
     assert term is not None
-    scores = scenario.candidates[1][:, : rule.candidates]
+    scores = problem.candidates[1][:, : rule.candidates]
     real = np.where(np.isfinite(scores), scores, np.nan)
     reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
     found = Lifts(term.name, term.showings, rule.lifts, before, after, reach, len(lists))
-    return tuple(explain_lifts(found, [str(it) for it in scenario.base.item_ids]))
+    return tuple(explain_lifts(found, [str(it) for it in problem.base.item_ids]))

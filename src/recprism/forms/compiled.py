@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.path import Compile, deciding_part
-from recprism.budget.scenario import Lists, Scenario
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.problem import Lists, Problem
+from recprism.budget.sticky import StickyProblem
 from recprism.data.concepts import Concepts
 from recprism.errors import InputError
 from recprism.forms.dials import Dials, lists_to_dials
@@ -48,13 +48,13 @@ class Agreement:
         )
 
 
-def agreement_of(scenario: Scenario, rule: Rule, factors: Factors) -> Agreement:
+def agreement_of(problem: Problem, rule: Rule, factors: Factors) -> Agreement:
     """Compare the lists of vectors with those of the rule, both under the constraints."""
-    return Agreement.of(scenario.rank(rule)[0], scenario.rank(factors)[0])
+    return Agreement.of(problem.rank(rule)[0], problem.rank(factors)[0])
 
 
 def compile_dials(
-    scenario: Scenario,
+    problem: Problem,
     rule: Rule,
     *,
     users: NDArray[Any] | None = None,
@@ -65,7 +65,7 @@ def compile_dials(
     """Compile the lists of a rule into named weights.
 
     Args:
-        scenario: The context.
+        problem: The context.
         rule: What makes the lists.
         users: ``(n,)`` row numbers; all users by default.
         ordered: Keep the order of the lists, too. Goals that look at the order always do.
@@ -75,20 +75,20 @@ def compile_dials(
     Raises:
         InputError: If there are no categories, or the model has no vectors or ranks by cosine.
     """
-    named = Concepts.from_subtopics(scenario.subtopics) if concepts is None else concepts
+    named = Concepts.from_subtopics(problem.subtopics) if concepts is None else concepts
     if not len(named):
         raise InputError(
             "dials need categories of the items and there are none; name other concepts, such as --concepts "
             "clusters=20, or choose --form rule or user-vectors"
         )
-    base = with_lifts(scenario.factors, rule)
+    base = with_lifts(problem.factors, rule)
     return lists_to_dials(
         base,
-        scenario.rank(rule, users=users)[0],
+        problem.rank(rule, users=users)[0],
         named,
-        # What is served without weights: the base lists of a scenario may have other candidates, and no lifts.
-        base_lists=scenario.rank(base, users=users)[0],
-        exclude=scenario.hidden if users is None else scenario.hidden.take_rows(users),
+        # What is served without weights: the base lists of a problem may have other candidates, and no lifts.
+        base_lists=problem.rank(base, users=users)[0],
+        exclude=problem.hidden if users is None else problem.hidden.take_rows(users),
         users=users,
         ordered=ordered or looks_at_order(rule.goal.searched),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
@@ -101,19 +101,19 @@ def with_lifts(base: Factors, rule: Rule) -> Factors:
     return base if rule.lifts is None else lifted(base, rule.lifts)
 
 
-def rule_at_share(rule: Rule, alpha: float, scenario: Scenario) -> Rule:
+def rule_at_share(rule: Rule, alpha: float, problem: Problem) -> Rule:
     """Return the rule at a share of its trade-off."""
     if alpha == 1:
         return rule
-    if rule.lifts is not None or isinstance(scenario, StickyScenario):
+    if rule.lifts is not None or isinstance(problem, StickyProblem):
         why = "boosts are fixed when they are certified" if rule.lifts is not None else "it keeps older lists"
         raise InputError(f"{why}, so --alpha is 0 or 1 here")
     return rule.at(alpha * rule.trade_off)
 
 
-def measured_loss(scenario: Scenario, rule: Rule, through: Compile) -> dict[str, Any] | None:
+def measured_loss(problem: Problem, rule: Rule, through: Compile) -> dict[str, Any] | None:
     """Return the loss of lists of a form on the part that certifies; None without labels."""
-    judge = scenario.on(deciding_part(scenario.split, scenario.part))
+    judge = problem.on(deciding_part(problem.split, problem.part))
     if not len(judge.split.part(judge.part)):
         return None
     metric = f"ndcg@{judge.k}"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recprism.forms.rule_file import RuleFile
 
-LIFTED_FROM = 500  # candidates that lifts can bring into a list: as many as a scenario has
+LIFTED_FROM = 500  # candidates that lifts can bring into a list: as many as a problem has
 STALE_DAYS = 30  # a stored history that is older leaves out what the user did last
 DAY = 24 * 60 * 60
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from recprism.budget.problem import Problem
 from recprism.budget.promise import Promise
-from recprism.budget.scenario import Scenario
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.sticky import StickyProblem
 from recprism.common.bound import contents_of
 from recprism.common.progress import ProgressCallback
 from recprism.common.shares import Share, share
@@ -47,7 +47,7 @@ class Source:
     """What forms need of a result.
 
     Attributes:
-        scenario: The judged context.
+        problem: The judged context.
         rule: What makes the lists; None without one.
         vectors: Those that players found; None without a search.
         objective: The metric of the goal; None if the lists did not change.
@@ -58,7 +58,7 @@ class Source:
         on_step: Receives progress.
     """
 
-    scenario: Scenario
+    problem: Problem
     rule: Rule | None
     vectors: Factors | None
     objective: str | None
@@ -115,13 +115,13 @@ class RuleForm(Form):
     histories: bool = False
 
     def write(self, source: Source, folder: Path) -> RuleFile:
-        rule, live = source.rule_for(self), source.scenario.live()
-        if isinstance(source.scenario, StickyScenario):
+        rule, live = source.rule_for(self), source.problem.live()
+        if isinstance(source.problem, StickyProblem):
             raise InputError(
                 "this result keeps items of older lists, which a rule at request time does not know; export "
                 "--form user-vectors or dials"
             )
-        with_vectors = self.vectors and isinstance(source.scenario.base, Factors)
+        with_vectors = self.vectors and isinstance(source.problem.base, Factors)
         made = collect_rule(live, rule, vectors=with_vectors, histories=self.histories)
         about = {**made.about, **source.origin, "fallback_share": live.fallback_share(rule)}
         made = replace(made, certificate=source.promise(made.tested()), about=about)
@@ -148,15 +148,15 @@ class VectorForm(Form):
     for_index: str | Path | None = None
 
     def write(self, source: Source, folder: Path) -> Export:
-        base, alpha = source.scenario.factors, share(self.alpha, "alpha")  # scores without vectors are refused
+        base, alpha = source.problem.factors, share(self.alpha, "alpha")  # scores without vectors are refused
         factors, rule, tested = self.made(source, alpha) if alpha else (base, None, {})
         about = {"form": self.name, "alpha": alpha, **source.origin, **tested}
         return export_vectors(
-            source.scenario.live(),
+            source.problem.live(),
             factors,
             folder,
             self.to,
-            about={**about, "constraints": source.scenario.constraints.to_dict()},
+            about={**about, "constraints": source.problem.constraints.to_dict()},
             metric=self.metric,
             margin=self.margin,
             for_index=self.for_index,
@@ -183,7 +183,7 @@ class OwnVectors(VectorForm):
             raise InputError(f"the rule of this result is in no vectors; choose --form {others}")
         if alpha != 1:
             raise InputError("players found this change, and there is no smaller one; --alpha is 0 or 1 here")
-        return source.vectors or source.scenario.factors, None, {}
+        return source.vectors or source.problem.factors, None, {}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -204,12 +204,12 @@ class CompiledForm(VectorForm):
     confidence: Share = 0.95
 
     @abstractmethod
-    def compile(self, scenario: Scenario, rule: Rule) -> Factors:
+    def compile(self, problem: Problem, rule: Rule) -> Factors:
         """Return vectors for the lists of a rule in one context."""
 
     def for_users(self, source: Source, rule: Rule) -> Factors:
         """Return the vectors of the live lists, with what users set for themselves."""
-        return self.compile(source.scenario.live(), rule)
+        return self.compile(source.problem.live(), rule)
 
     def write(self, source: Source, folder: Path) -> Export:
         source.rule_for(self)
@@ -219,10 +219,10 @@ class CompiledForm(VectorForm):
 
     def made(self, source: Source, alpha: float) -> tuple[Factors, Rule | None, dict[str, Any]]:
         if self.budgets is None:
-            rule = rule_at_share(source.rule_for(self), alpha, source.scenario)
-            tested: dict[str, Any] = {"measured": measured_loss(source.scenario, rule, self)}
+            rule = rule_at_share(source.rule_for(self), alpha, source.problem)
+            tested: dict[str, Any] = {"measured": measured_loss(source.problem, rule, self)}
         else:
-            if alpha != 1 or isinstance(source.scenario, StickyScenario):
+            if alpha != 1 or isinstance(source.problem, StickyProblem):
                 why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
                 raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
             rule, promise = source.certify(self)
@@ -256,11 +256,11 @@ class DialsForm(CompiledForm):
     rest: bool = False
     concepts: Concepts | None = None
 
-    def compile(self, scenario: Scenario, rule: Rule) -> Factors:
-        return self._dials(scenario, rule).applied_to(with_lifts(scenario.factors, rule))
+    def compile(self, problem: Problem, rule: Rule) -> Factors:
+        return self._dials(problem, rule).applied_to(with_lifts(problem.factors, rule))
 
     def for_users(self, source: Source, rule: Rule) -> Factors:
-        dials, base = self._dials(source.scenario.live(), rule), source.scenario.factors
+        dials, base = self._dials(source.problem.live(), rule), source.problem.factors
         own = {
             user: {name: it for name, it in mine.items() if name in dials.names}
             for user, mine in source.steering.items()
@@ -273,8 +273,8 @@ class DialsForm(CompiledForm):
         known = None if it is None else contents_of({"values": it.values, "names": np.array(it.names)})
         return {**super().to_dict(), "concepts": known}
 
-    def _dials(self, scenario: Scenario, rule: Rule) -> Dials:
-        return compile_dials(scenario, rule, ordered=self.ordered, rest=self.rest, concepts=self.concepts)
+    def _dials(self, problem: Problem, rule: Rule) -> Dials:
+        return compile_dials(problem, rule, ordered=self.ordered, rest=self.rest, concepts=self.concepts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -284,10 +284,10 @@ class UserVectors(CompiledForm):
     name = "user-vectors"
     new_users = "User vectors belong to users of the run: new users get base lists until theirs are compiled."
 
-    def compile(self, scenario: Scenario, rule: Rule) -> Factors:
+    def compile(self, problem: Problem, rule: Rule) -> Factors:
         # A user's own vector can hold the order of a list, too.
-        lists, base = scenario.rank(rule)[0], scenario.factors
-        return lists_to_vectors(base, lists, exclude=scenario.hidden, order=True).applied_to(base)
+        lists, base = problem.rank(rule)[0], problem.factors
+        return lists_to_vectors(base, lists, exclude=problem.hidden, order=True).applied_to(base)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -297,10 +297,10 @@ class Boosts(CompiledForm):
     name = "boosts"
     new_users = "Boosts belong to items: new users get them, too. What they keep there was not measured."
 
-    def compile(self, scenario: Scenario, rule: Rule) -> Factors:
+    def compile(self, problem: Problem, rule: Rule) -> Factors:
         if rule.lifts is None or not rule.for_exposure_alone:
             raise InputError("boosts are for goals of exposure alone, such as gini; choose another form or goal")
-        return lifted(scenario.factors, rule.lifts)
+        return lifted(problem.factors, rule.lifts)
 
 
 FORMS: dict[str, type[Form]] = {}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.problem import Problem, Ranker
 from recprism.budget.promise import carried_over
-from recprism.budget.scenario import Ranker, Scenario
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class LiveFigures:
 
 
 def live_figures(
-    scenario: Scenario,
+    problem: Problem,
     model: Ranker,
     rows: NDArray[Any],
     items: NDArray[Any],
@@ -69,22 +69,22 @@ def live_figures(
     """Compute the figures of live lists.
 
     Args:
-        scenario: The live context.
-        model: The rule or the vectors; the gain is measured for all users, at the length of the scenario's lists.
+        problem: The live context.
+        model: The rule or the vectors; the gain is measured for all users, at the length of the problem's lists.
         rows: (n,) row numbers of the users with a list.
         items: (n, k) item numbers of these lists, -1 in empty places.
         objective: The metric of the goal; None for the trained model.
         certified_on: The part whose labels certified the rule; None if these lists are not those of a certified rule.
     """
     shown = int((items >= 0).sum())
-    consumed = int(is_in(scenario.seen.take_rows(rows), items).sum())
-    served = scenario.rank(model)[0]
-    violations = scenario.violations(served)
-    held = None if violations is None else f"In the first {scenario.k} places: {violations.sentence()}"
-    if objective is None or np.array_equal(served, scenario.base_lists):
+    consumed = int(is_in(problem.seen.take_rows(rows), items).sum())
+    served = problem.rank(model)[0]
+    violations = problem.violations(served)
+    held = None if violations is None else f"In the first {problem.k} places: {violations.sentence()}"
+    if objective is None or np.array_equal(served, problem.base_lists):
         return LiveFigures(shown, consumed, constraints=held)
-    lists = scenario.base_lists, served
-    base, live = (_mean(scenario.judge(it, (objective,))[objective]) for it in lists)
+    lists = problem.base_lists, served
+    base, live = (_mean(problem.judge(it, (objective,))[objective]) for it in lists)
     return LiveFigures(shown, consumed, objective, base, live, certified_on, held)
 
 
@@ -93,7 +93,7 @@ def _mean(values: NDArray[Any]) -> float | None:
     return None if np.isnan(values).all() else float(np.nanmean(values))
 
 
-def is_in(pairs: Incidence, items: NDArray[Any]) -> NDArray[np.bool_]:
+def is_in(pairs: SparseRows, items: NDArray[Any]) -> NDArray[np.bool_]:
     """(n, k) whether each item is in the same row of ``pairs``."""
     keys = pairs.row_of_entry.astype(np.int64) * pairs.n_cols + pairs.indices
     return np.isin(np.arange(len(items))[:, None] * pairs.n_cols + items, keys) & (items >= 0)

@@ -8,22 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.version import __version__
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rule.constraints.constraints import NOT_ONE_LIST
 from recprism.rule.kernels.prices import TIED_TOGETHER
-from recprism.rule.optimal import directions_of, goal_units, subtopic_rows
+from recprism.rule.list_search import directions_of, goal_units, subtopic_rows
 from recprism.rule.rule import Rule
 
 
-def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histories: bool = False) -> RuleFile:
+def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histories: bool = False) -> RuleFile:
     """Collect what makes the lists of a rule at request time.
 
     Args:
-        scenario: What is served; its constraints have item numbers.
+        problem: What is served; its constraints have item numbers.
         rule: What makes the lists.
         vectors: Whether the item vectors of the base model are included, to rank by a user vector.
         histories: Whether the histories of the users are included, so that a request may name the user instead.
@@ -33,14 +33,14 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
     """
     if TIED_TOGETHER in rule.goals:
         raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))
-    scenario.constraints.require_one_list()
+    problem.constraints.require_one_list()
     goals = rule.goal.searched
-    features, n_items = scenario.features, len(scenario.split.item_ids)
+    features, n_items = problem.features, len(problem.split.item_ids)
     missing = {name: weight for name, weight in goals.items() if name not in rule.units}
-    units = {**goal_units(missing, features, rule.k, scenario.seen.n_rows, n_items), **rule.units}
+    units = {**goal_units(missing, features, rule.k, problem.seen.n_rows, n_items), **rule.units}
     unit, known = directions_of(goals, features)
     rows = (np.zeros(n_items + 1, np.int64), np.zeros(0, np.int32), 0)
-    has_subtopics = bool(len(scenario.subtopics))
+    has_subtopics = bool(len(problem.subtopics))
     indptr, indices, _ = subtopic_rows(features) if has_subtopics else rows
     return RuleFile(
         goals=goals,
@@ -51,34 +51,34 @@ def collect_rule(scenario: Scenario, rule: Rule, *, vectors: bool = False, histo
         k=rule.k,
         candidates=rule.candidates,
         limits=dict(rule.limits),
-        constraints=scenario.constraints.to_dict(),
-        item_ids=scenario.split.item_ids,
-        names=tuple(scenario.subtopics.names) if has_subtopics else (),
+        constraints=problem.constraints.to_dict(),
+        item_ids=problem.split.item_ids,
+        names=tuple(problem.subtopics.names) if has_subtopics else (),
         indptr=np.asarray(indptr, np.int64),
         indices=np.asarray(indices, np.int32),
         shares=features.topics.shares.cpu().numpy() if has_subtopics else np.zeros(0),
         unit=unit,
         known=known,
         lifts=rule.lifts,
-        item_vectors=_vectors(scenario) if vectors else None,
-        **(_histories(scenario) if histories else {}),
+        item_vectors=_vectors(problem) if vectors else None,
+        **(_histories(problem) if histories else {}),
         about={"recprism": __version__},
     )
 
 
-def _vectors(scenario: Scenario) -> NDArray[np.float32]:
-    if not isinstance(scenario.base, Factors):
+def _vectors(problem: Problem) -> NDArray[np.float32]:
+    if not isinstance(problem.base, Factors):
         raise InputError("this model has no item vectors; export the rule without them (--no-vectors)")
-    return np.ascontiguousarray(scenario.base.search_vectors[1], np.float32)
+    return np.ascontiguousarray(problem.base.search_vectors[1], np.float32)
 
 
-def _histories(scenario: Scenario) -> dict[str, Any]:
+def _histories(problem: Problem) -> dict[str, Any]:
     """Return what the users of a context have seen, by item number, and when this was collected."""
-    seen, items = scenario.seen, scenario.seen.indices
-    if scenario.history_window is not None:
-        items = items[scenario.split.require_order().by_time(seen)]
+    seen, items = problem.seen, problem.seen.indices
+    if problem.history_window is not None:
+        items = items[problem.split.require_order().by_time(seen)]
     return {
-        "history_users": scenario.split.user_ids,
+        "history_users": problem.split.user_ids,
         "history_indptr": np.asarray(seen.indptr, np.int64),
         "history_items": np.asarray(items, np.int32),
         "histories_of": time.time(),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
@@ -52,12 +52,12 @@ class Steered(Displayed):
 
 
 def steer(
-    scenario: Scenario, rule: Rule, user: Any, settings: Mapping[str, float], known: Mapping[Any, Any] | None = None
+    problem: Problem, rule: Rule, user: Any, settings: Mapping[str, float], known: Mapping[Any, Any] | None = None
 ) -> Steered:
     """Compile the dials of one user, set some of them, and rank the user's list again.
 
     Args:
-        scenario: The context.
+        problem: The context.
         rule: What makes the lists.
         user: Id of the user.
         settings: Category -> share of the user's score range, from -1 to 1; 0 takes an own setting back.
@@ -66,18 +66,18 @@ def steer(
     Raises:
         InputError: If there are no categories, or if the user or a category is unknown.
     """
-    base, users = scenario.factors, scenario.factors.user_ids
-    if not len(scenario.subtopics):
+    base, users = problem.factors, problem.factors.user_ids
+    if not len(problem.subtopics):
         raise InputError("dials are set by category, and the items have none; make the run again with categories")
     row = id_positions(as_id_array([user], "user"), users, "user")
     plain = users[row].tolist()[0]  # as in the data: a command line passes text
     own = own_settings(known or {}, plain)
     now = {**own, **settings}
-    dials = compile_dials(scenario, rule, users=row)
+    dials = compile_dials(problem, rule, users=row)
     model = with_lifts(base, rule)
-    lists = [scenario.rank(steered(dials, base, {plain: it}).applied_to(model), users=row)[0][0] for it in (own, now)]
-    names = tuple(f"{name}@{scenario.k}" for name in MEASURED)
-    values = {name: (it[0], it[1]) for name, it in scenario.judge_items(np.stack(lists), names).items()}
+    lists = [problem.rank(steered(dials, base, {plain: it}).applied_to(model), users=row)[0][0] for it in (own, now)]
+    names = tuple(f"{name}@{problem.k}" for name in MEASURED)
+    values = {name: (it[0], it[1]) for name, it in problem.judge_items(np.stack(lists), names).items()}
     return Steered(plain, {n: it for n, it in now.items() if it}, lists[0], lists[1], values, base.item_ids)
 
 

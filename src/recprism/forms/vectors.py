@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.files import atomic_folder, readable, require_new_folder, write_text
 from recprism.common.ids import as_id_array, id_positions
 from recprism.common.progress import ProgressCallback, count_steps
@@ -143,7 +143,7 @@ class Export:
 
 
 def export_vectors(
-    scenario: Scenario,
+    problem: Problem,
     factors: Factors,
     folder: str | Path,
     to: str = "safetensors",
@@ -159,7 +159,7 @@ def export_vectors(
     """Write vectors, and check that the files reproduce their lists.
 
     Args:
-        scenario: The live context that the vectors are for.
+        problem: The live context that the vectors are for.
         factors: The vectors.
         folder: The folder to write.
         to: Name of the file format: safetensors, npz, parquet, csv or faiss.
@@ -183,12 +183,12 @@ def export_vectors(
     wanted = metric or factors.metric
     _require_metric(factors, wanted)
     require_new_folder(folder)
-    base = scenario.factors
+    base = problem.factors
     if margin is not None or decoded is not None:
-        factors, _ = widen_margins(factors, LISTED, exclude=scenario.hidden, margin=margin, decoded=decoded)
+        factors, _ = widen_margins(factors, LISTED, exclude=problem.hidden, margin=margin, decoded=decoded)
     step()
-    shown = np.setdiff1d(np.arange(factors.n_items), scenario.resolved.banned)
-    whole, factors, seen = factors, factors.of_items(shown), scenario.seen.of_cols(shown)
+    shown = np.setdiff1d(np.arange(factors.n_items), problem.resolved.banned)
+    whole, factors, seen = factors, factors.of_items(shown), problem.seen.of_cols(shown)
     user, item = factors.search_vectors
     versions = version_of(user, factors.user_ids), version_of(item, factors.item_ids)
     sides = (
@@ -211,9 +211,9 @@ def export_vectors(
             items=items.name,
             margin=margin,
             for_index=None if for_index is None else Path(for_index).name,
-            live=_live(scenario, whole, objective),
+            live=_live(problem, whole, objective),
             items_moved=versions[1] != version_of(base.of_items(shown).search_vectors[1], factors.item_ids),
-            agreement=None if rule is None else agreement_of(scenario, rule, whole),
+            agreement=None if rule is None else agreement_of(problem, rule, whole),
         )
         said = {"schema": SCHEMA, "version": VERSION, **asdict(made)}
         write_text(temporary / "expected.json", json.dumps(_expected(factors, seen), ensure_ascii=False))
@@ -292,8 +292,8 @@ def _manifest(folder: Path) -> Export:
         known = {name: value for name, value in facts.items() if name not in ("schema", "version", "live", "agreement")}
         live, equal = facts["live"], facts["agreement"]
         return Export(**known, live=LiveFigures(**live), agreement=Agreement(**equal) if equal else None)
-    except (KeyError, TypeError) as problem:
-        raise InputError(f"{path}: not complete ({problem}); export again") from None
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path}: not complete ({error}); export again") from None
 
 
 def _require_metric(factors: Factors, wanted: str) -> None:
@@ -311,10 +311,10 @@ def _require_metric(factors: Factors, wanted: str) -> None:
         )
 
 
-def _live(scenario: Scenario, factors: Factors, objective: str | None) -> LiveFigures:
+def _live(problem: Problem, factors: Factors, objective: str | None) -> LiveFigures:
     """Measure the lists that the files give when items that users have are left out and the constraints applied."""
-    items = scenario.rank(factors, LISTED)[0]
-    return live_figures(scenario, factors, np.arange(factors.n_users), items, objective)
+    items = problem.rank(factors, LISTED)[0]
+    return live_figures(problem, factors, np.arange(factors.n_users), items, objective)
 
 
 def _expected(factors: Factors, seen: Any) -> dict[str, Any]:

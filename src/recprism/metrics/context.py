@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.common.checks import LARGEST, float32_array, require_real
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -38,7 +38,7 @@ class Context:
     Every argument is optional. A metric that needs a missing one raises an error that says how to give it.
 
     Args:
-        relevant: Users x items, the held-out items that a list should find (Incidence, SciPy sparse or dense).
+        relevant: Users x items, the held-out items that a list should find (SparseRows, SciPy sparse or dense).
         train: Users x items, what the model was trained on. It gives ``popularity`` and, with ``subtopics``,
             ``history`` and ``user_subtopics``.
         subtopics: A Subtopics, or items x subtopics, whose values other than 0 are weights.
@@ -176,7 +176,7 @@ class Context:
         return self.topics.spread_of(Rows.of(train, self.device))
 
     @property
-    def _history(self) -> Incidence | None:
+    def _history(self) -> SparseRows | None:
         return None if self._topics is None else self._train
 
     @cached_property
@@ -250,7 +250,7 @@ class Context:
 _FIELD = {name: "_topics" if name == "subtopics" else f"_{name}" for name in HOW_TO_GIVE}
 
 
-def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def subtopics_of_users(interactions: SparseRows, subtopics: Subtopics) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which subtopics occur among each user's items.
 
     Args:
@@ -267,8 +267,8 @@ def subtopics_of_users(interactions: Incidence, subtopics: Subtopics) -> np.ndar
     return found
 
 
-def _incidence(matrix: Any, name: str) -> Incidence | None:
-    return None if matrix is None else Incidence.coerce(matrix, f"the numbers of {name}")
+def _incidence(matrix: Any, name: str) -> SparseRows | None:
+    return None if matrix is None else SparseRows.coerce(matrix, f"the numbers of {name}")
 
 
 def _with_rows(array: Tensor, name: str) -> Tensor:
@@ -278,15 +278,15 @@ def _with_rows(array: Tensor, name: str) -> Tensor:
 
 
 def _as_subtopics(matrix: Any) -> Subtopics | None:
-    """Convert an Incidence or items x subtopics weights, dense or sparse; None stays None."""
+    """Convert a SparseRows or items x subtopics weights, dense or sparse; None stays None."""
     if matrix is None or isinstance(matrix, Subtopics):
         return matrix or None
-    if isinstance(matrix, Incidence):
+    if isinstance(matrix, SparseRows):
         return Subtopics(tuple(str(s) for s in range(matrix.n_cols)), matrix)
     name = "weights of subtopics"
     require_real(matrix, name)
     weights = float32_array(matrix.toarray() if hasattr(matrix, "toarray") else matrix, name)
-    items = Incidence.coerce(weights, name)
+    items = SparseRows.coerce(weights, name)
     return Subtopics(tuple(str(s) for s in range(items.n_cols)), items, weights[items.row_of_entry, items.indices])
 
 

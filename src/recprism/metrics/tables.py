@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from recprism.common.checks import LARGEST, real_array, require_real
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
@@ -41,14 +41,14 @@ def as_tensor(values: Any, device: torch.device, name: str = "values") -> Tensor
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """An Incidence on a device: ``indptr`` ``(n_rows + 1,)`` int64 and ``indices`` ``(n_entries,)`` int32."""
+    """A SparseRows on a device: ``indptr`` ``(n_rows + 1,)`` int64 and ``indices`` ``(n_entries,)`` int32."""
 
     indptr: Tensor
     indices: Tensor
     n_cols: int
 
     @classmethod
-    def of(cls, matrix: Incidence, device: torch.device) -> Rows:
+    def of(cls, matrix: SparseRows, device: torch.device) -> Rows:
         return cls(as_tensor(matrix.indptr, device), as_tensor(matrix.indices, device), matrix.n_cols)
 
     @property

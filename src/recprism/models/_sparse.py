@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 
 PIECE = 128  # entries that one thread of a GPU adds up
 
@@ -98,7 +98,7 @@ class Graph:
     n_items: int
 
     @classmethod
-    def of(cls, train: Incidence, device: torch.device) -> Graph:
+    def of(cls, train: SparseRows, device: torch.device) -> Graph:
         users = torch.from_numpy(train.row_of_entry).to(device)
         items = torch.from_numpy(train.indices.astype(np.int64)).to(device)
         degrees = train.row_counts[train.row_of_entry] * train.col_counts[train.indices]

@@ -17,7 +17,7 @@ from recprism.common.display import Displayed
 from recprism.common.files import readable
 from recprism.common.ids import as_id_array, id_positions, ids_at, show
 from recprism.data.id_files import read_with_ids, write_with_ids
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.ranking import topk
 
@@ -148,7 +148,7 @@ class Factors(Displayed):
         return replace(self, item=self.item[rows], item_ids=self.item_ids[rows], item_bias=bias)
 
     def rank(
-        self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
+        self, k: int, *, exclude: SparseRows | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
         """Rank the best k items of each user.
 
@@ -161,12 +161,12 @@ class Factors(Displayed):
             Item numbers and scores, each (n, k); the number is -1 where no item is left.
         """
         if users is not None:
-            exclude = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
+            exclude = None if exclude is None else SparseRows.coerce(exclude).take_rows(users)
             return self.of_users(users).rank(k, exclude=exclude)
         return topk(*self.search_vectors, k, exclude=exclude)
 
     def recommend(
-        self, users: Any, k: int = 10, *, exclude: Incidence | Any | None = None
+        self, users: Any, k: int = 10, *, exclude: SparseRows | Any | None = None
     ) -> tuple[NDArray[Any], FloatArray]:
         """Recommend items for one user id or several.
 

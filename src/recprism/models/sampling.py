@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 
@@ -35,7 +35,7 @@ class NegativeSampler:
     over all rows finds how many own items to skip.
     """
 
-    def __init__(self, avoid: Incidence, device: torch.device) -> None:
+    def __init__(self, avoid: SparseRows, device: torch.device) -> None:
         rank = np.arange(len(avoid)) - avoid.indptr[avoid.row_of_entry]
         missing_before = avoid.row_of_entry * (avoid.n_cols + 1) + avoid.indices - rank
         self._missing_before = torch.from_numpy(missing_before).to(device)
@@ -67,11 +67,11 @@ class Triples:
 
     def __init__(
         self,
-        train: Incidence,
+        train: SparseRows,
         negatives: int,
         device: torch.device,
         *,
-        avoid: Incidence | None = None,
+        avoid: SparseRows | None = None,
         fixed: torch.Generator | None = None,
     ) -> None:
         avoid = train if avoid is None else avoid

@@ -179,7 +179,7 @@ def _limit(kind: Kind, row: Difference, limit: float, level: float | None, resul
         bound, needed = _most_lost(row.name, *values, limit, level, result)
         bound = max(bound, value)
         return Limit(kind, row.name, limit, value, bound <= limit, row.n_users, level, bound, needed)
-    bound, needed = _least_gained(*values, limit, value, 1 - level, result.scenario.clusters)
+    bound, needed = _least_gained(*values, limit, value, 1 - level, result.problem.clusters)
     return Limit(kind, row.name, limit, value, bound >= limit, row.n_users, level, bound, needed)
 
 
@@ -187,8 +187,8 @@ def _most_lost(
     name: str, before: Array, after: Array, limit: float, level: float, result: Result
 ) -> tuple[float, int | None]:
     """Return the upper confidence bound of a loss, and the users that the limit needs."""
-    scenario, cut = result.scenario, parse(name)[1]
-    old, new = (scenario.rank(it, cut)[0] for it in (scenario.base, result.model))
+    problem, cut = result.problem, parse(name)[1]
+    old, new = (problem.rank(it, cut)[0] for it in (problem.base, result.model))
     possible = {name: possible_losses(old, new, name)}
 
     def tested(budget: float) -> Check:
@@ -197,7 +197,7 @@ def _most_lost(
             [{name: after}],
             {name: budget},
             possible=[possible],
-            clusters=scenario.clusters,
+            clusters=problem.clusters,
             confidence=level,
         )
         return made.points[0].checks[0]

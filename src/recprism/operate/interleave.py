@@ -99,18 +99,18 @@ def interleaved(run: Run, k: int = 10, *, part: Part = "test", live: bool = True
         ConstraintError: If the mixture of the two lists violates a constraint, and the run does not allow it.
     """
     found = run.load_result(part)
-    scenario = found.context(live=live)
-    base, swapped = (scenario.rank(it, k)[0] for it in (scenario.base, found.model))
+    problem = found.context(live=live)
+    base, swapped = (problem.rank(it, k)[0] for it in (problem.base, found.model))
     coins = random_generator(seed).integers(0, 2, (len(base), (k + 1) // 2), dtype=np.int8)
     items, teams = team_draft(base, swapped, k, coins)
-    violations = scenario.violations(items)
+    violations = problem.violations(items)
     if violations is not None and not run.constraints.allow_violations:
         violations.require_none()
     user, place = np.nonzero(items >= 0)
     return pl.DataFrame(
         {
-            "user_id": id_series(scenario.base.user_ids[user]),
-            "item_id": id_series(scenario.base.item_ids[items[user, place]]),
+            "user_id": id_series(problem.base.user_ids[user]),
+            "item_id": id_series(problem.base.item_ids[items[user, place]]),
             "rank": (place + 1).astype(np.int32),
             "team": np.asarray(TEAMS, dtype=object)[teams[user, place]],
         },

@@ -196,22 +196,22 @@ def monitor(
     floor = share(floor, "floor")
     step = count_steps(on_step, "measuring", 2)
     result = run.load_result()
-    scenario = result.context(live=live)
+    problem = result.context(live=live)
     metric = metric or result.objective
     kind, cut = parse(metric)
-    k = cut or scenario.k
+    k = cut or problem.k
     name, depth = f"{kind.name}@{k}", deepest_cut([(kind, k), COST])
-    ids, reader = (scenario.base.user_ids, scenario.base.item_ids), TableReader(columns or {})
+    ids, reader = (problem.base.user_ids, problem.base.item_ids), TableReader(columns or {})
     served = read_served(lists, *ids, depth, reader=reader, day_column=day_column)
     labels = None if held_out is None else known_pairs(read_pairs(held_out, reader), *ids, str(held_out))
     reader.require_used()
-    base, promised = (scenario.rank(model, depth)[0] for model in (scenario.base, result.model))
+    base, promised = (problem.rank(model, depth)[0] for model in (problem.base, result.model))
     step()
-    triple = ListTriple(scenario, served, base, promised)
-    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(scenario.split.train, scenario.subtopics)
+    triple = ListTriple(problem, served, base, promised)
+    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(problem.split.train, problem.subtopics)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
-        of: shared_places(triple.stacked("now"), triple.stacked(of), scenario.base.n_items)
+        of: shared_places(triple.stacked("now"), triple.stacked(of), problem.base.n_items)
         for of in ("promised", "base")
     }
     asked = budget_of(run)

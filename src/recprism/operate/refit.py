@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.path import lists_at
+from recprism.budget.problem import Lists, Problem, Ranker
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Lists, Ranker, Scenario
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.sticky import StickyProblem
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.common.shares import Share, share
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -50,10 +50,10 @@ class PreviousDeployment:
 
     base: Factors
     served: Ranker
-    seen: Incidence
+    seen: SparseRows
     rank: Callable[[Ranker, int, NDArray[Any]], Lists] | None = None
 
-    def lists(self, new: Scenario, *, base: bool = False) -> Lists:
+    def lists(self, new: Problem, *, base: bool = False) -> Lists:
         """Return the lists that were served, in numbers of the new model.
 
         Args:
@@ -74,7 +74,7 @@ class PreviousDeployment:
         elif isinstance(model, Factors):
             ranked = model.rank(new.k, exclude=self.seen, users=old_users)[0]
         else:
-            raise InputError("the old lists were made by a rule, which ranks in its scenario: pass rank, too")
+            raise InputError("the old lists were made by a rule, which ranks in its problem: pass rank, too")
         found = np.full((new.factors.n_users, new.k), -1, np.int64)
         found[users] = np.where(ranked >= 0, number[ranked], -1)
         row, place = np.nonzero(found >= 0)
@@ -82,7 +82,7 @@ class PreviousDeployment:
         found[row[seen], place[seen]] = GONE
         return found
 
-    def new_labels(self, new: Scenario) -> Incidence:
+    def new_labels(self, new: Problem) -> SparseRows:
         """Return the labels of the new model without pairs that the old model had already seen.
 
         Old lists could not contain these pairs. With a random split per training, most held-out items of the new model
@@ -97,7 +97,7 @@ class PreviousDeployment:
         known = (row >= 0) & (column >= 0)
         labels = new.split.part(new.part)
         fresh = ~np.isin(labels.keys, row[known] * labels.n_cols + column[known])
-        return Incidence.from_pairs(labels.row_of_entry[fresh], labels.indices[fresh], labels.shape)
+        return SparseRows.from_pairs(labels.row_of_entry[fresh], labels.indices[fresh], labels.shape)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Refit:
     Attributes:
         aligned: The retrained model on the old axes.
         kept: The rule and its certificate.
-        scenario: The context that the lists are made in; under a limit on churn, items of old lists score higher there.
+        problem: The context that the lists are made in; under a limit on churn, items of old lists score higher there.
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
@@ -145,7 +145,7 @@ class Refit:
 
     aligned: Aligned
     kept: CertifiedRule
-    scenario: Scenario
+    problem: Problem
     churn: Churn
     stickiness: float
     judged: float
@@ -162,23 +162,23 @@ class Refit:
         }
 
 
-class _StickyOnNewLabels(StickyScenario):
-    """A sticky scenario whose labels are new to the old model, on any part.
+class _StickyOnNewLabels(StickyProblem):
+    """A sticky problem whose labels are new to the old model, on any part.
 
     Labels that the old lists could not contain would count against every old item.
     """
 
-    def __init__(self, of: Scenario, previous: PreviousDeployment, stickiness: float) -> None:
+    def __init__(self, of: Problem, previous: PreviousDeployment, stickiness: float) -> None:
         fresh: dict[str, Any] = {of.part: previous.new_labels(of)}
         super().__init__(of.replaced(split=replace(of.split, **fresh), store=None), previous.lists(of), stickiness)
         self._whole, self._previous = of, previous
 
-    def _made(self, **other: Any) -> Scenario:
+    def _made(self, **other: Any) -> Problem:
         return _StickyOnNewLabels(self._whole.replaced(**other), self._previous, self.stickiness)
 
 
 def refit(
-    scenario: Scenario,
+    problem: Problem,
     previous: PreviousDeployment,
     question: BudgetQuestion,
     *,
@@ -193,10 +193,10 @@ def refit(
     That is valid if other labels chose the old trade-off. If the same labels chose it, pass ``whole_path``.
 
     Args:
-        scenario: The retrained model, and the constraints that its lists keep.
+        problem: The retrained model, and the constraints that its lists keep.
         previous: The state before the retraining.
         question: The goal and its budgets. Labels that the old model had seen cannot evaluate lists with its items. If
-            these are most of the validation part and no part is given, the scenario's own part decides.
+            these are most of the validation part and no part is given, the problem's own part decides.
         trade_off: The trade-off of the old rule.
         max_churn: Largest share of places that may differ from the served lists. Old items get the smallest bonus that
             keeps this limit.
@@ -208,8 +208,8 @@ def refit(
         InputError: If ``max_churn`` cannot be kept, or if the old model had seen all labels.
     """
     most = None if max_churn is None else share(max_churn, "max_churn")
-    aligned = align(scenario.factors, previous.base)
-    now = scenario.replaced(model=aligned.factors, store=None)
+    aligned = align(problem.factors, previous.base)
+    now = problem.replaced(model=aligned.factors, store=None)
     held, steps = previous.lists(now), _last_steps(question.goal, trade_off, whole_path)
     free, stickiness = None, 0.0
     if most is not None:
@@ -225,12 +225,12 @@ def refit(
                 "drop --max-churn, or certify on the other part"
             )
     kept = within_budget(judging, replace(question, part=by, trade_offs=steps), on_step=on_step)
-    served = StickyScenario(now, held.clip(-1), stickiness) if stickiness else now
+    served = StickyProblem(now, held.clip(-1), stickiness) if stickiness else now
     lists = served.rank(now.base if kept.rule is None else kept.rule)[0]
     return Refit(aligned, kept, served, _churn(previous, now, lists, free), stickiness, judged)
 
 
-def _new_share(now: Scenario, previous: PreviousDeployment, part: Part) -> float:
+def _new_share(now: Problem, previous: PreviousDeployment, part: Part) -> float:
     """Return the share of a part's labels that the old model had not seen."""
     return len(previous.new_labels(now.on(part))) / max(len(now.split.part(part)), 1)
 
@@ -245,19 +245,19 @@ def _last_steps(goal: Goal, trade_off: float, whole_path: bool) -> tuple[float, 
 class _ChurnTrial:
     """Measures the churn of lists for a given stickiness, without labels."""
 
-    now: Scenario
+    now: Problem
     held: Lists
     goal: Goal
     steps: Sequence[float]
 
     def wanted(self, stickiness: float) -> float:
         """Return the churn of the wanted lists of the last step, as a fast estimate."""
-        sticky = StickyScenario(self.now, self.held, stickiness)
+        sticky = StickyProblem(self.now, self.held, stickiness)
         return churn(self.held, lists_at(sticky, self.goal, self.steps[-1]))
 
     def largest(self, stickiness: float) -> float:
         """Return the largest churn of all steps."""
-        sticky = StickyScenario(self.now, self.held, stickiness)
+        sticky = StickyProblem(self.now, self.held, stickiness)
         return max(churn(self.held, lists_at(sticky, self.goal, step)) for step in self.steps)
 
 
@@ -290,7 +290,7 @@ def _least(trial: _ChurnTrial, most: float, step: Callable[[], None]) -> float:
     return float(STICKIEST * high**3)
 
 
-def _churn(previous: PreviousDeployment, now: Scenario, served: Lists, free: float | None) -> Churn:
+def _churn(previous: PreviousDeployment, now: Problem, served: Lists, free: float | None) -> Churn:
     old, old_base = previous.lists(now), previous.lists(now, base=True)
     filled = old != -1
     return Churn(

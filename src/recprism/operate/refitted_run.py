@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.path import deciding_part
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.ids import find_ids
 from recprism.common.progress import ProgressCallback
 from recprism.common.shares import Share
@@ -69,9 +69,9 @@ def refit_run(
     constraints = _still_known(wanted.constraints, run)
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
     was = old.load_result()
-    now = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
-    now = now.with_clusters(_still_together(was.scenario, now.split.user_ids))
-    before = was.scenario
+    now = run.problem(constraints=asked.constraints).with_window(asked.history_window)
+    now = now.with_clusters(_still_together(was.problem, now.split.user_ids))
+    before = was.problem
     previous = PreviousDeployment(
         before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]
     )
@@ -93,7 +93,7 @@ def refit_run(
     if now.clusters is not None and new:
         said.append(f"New users ({new:,}) are each taken to be a cluster of their own.")
     found = replace(found, asked_before=" ".join(said) or None)
-    result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
+    result = replace(Result.of_rule(found.problem, found.kept), asked_before=found.asked_before)
     if was.rule is not None and result.rule is not None and not found.stickiness:
         dials = _dials(was), _dials(result)
         found = replace(found, stability=stability_of(before, (was.rule, dials[0]), now, (result.rule, dials[1])))
@@ -103,7 +103,7 @@ def refit_run(
     return found
 
 
-def _still_together(before: Scenario, users: NDArray[Any]) -> NDArray[np.int64] | None:
+def _still_together(before: Problem, users: NDArray[Any]) -> NDArray[np.int64] | None:
     """Return the clusters of users, as the old run had them; new users are clusters of their own."""
     if before.clusters is None:
         return None
@@ -118,7 +118,7 @@ def _in_common(run: Run, part: str, old: Run, old_part: str | None) -> int:
 
 def _dials(result: Result) -> Dials | None:
     """Compile the dials of the judged lists; None if the model or its items cannot have any."""
-    case = result.scenario
+    case = result.problem
     return result.dials(live=False) if len(case.subtopics) and case.factors.metric != COSINE else None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.budget.segments import EVERYONE, SegmentTable, by_segment, exposure_by_segment, item_segments
 from recprism.common.checks import random_generator
 from recprism.metrics import Context, evaluate
@@ -82,13 +82,13 @@ class ListTriple:
     """Three kinds of lists of the same users.
 
     Attributes:
-        scenario: The run's data and vectors.
+        problem: The run's data and vectors.
         served: The served lists.
         base: (n_users, k) base lists of all users of the run.
         promised: (n_users, k) lists of the run's vectors, of all users.
     """
 
-    scenario: Scenario
+    problem: Problem
     served: ServedLists
     base: Lists
     promised: Lists
@@ -111,12 +111,12 @@ class ListTriple:
             (n_users,) values of base lists and of promised lists, and (n_days, n_users) values of served lists, NaN for
             users without a list.
         """
-        scenario = self.scenario
+        problem = self.problem
         context = Context(
             relevant=relevant,
-            train=scenario.split.train,
-            subtopics=scenario.subtopics,
-            vectors=scenario.item_vectors,
+            train=problem.split.train,
+            subtopics=problem.subtopics,
+            vectors=problem.item_vectors,
         )
 
         def evaluated(lists: Lists) -> Array:
@@ -201,9 +201,9 @@ def _in_order(rows: list[Retention]) -> tuple[Retention, ...]:
 
 def of_all(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
     """Compute the rows of a metric of all lists together: one value per day, and their mean over all days."""
-    scenario = triple.scenario
+    problem = triple.problem
     context = Context(
-        popularity=scenario.split.train.col_counts, subtopics=scenario.subtopics, vectors=scenario.item_vectors
+        popularity=problem.split.train.col_counts, subtopics=problem.subtopics, vectors=problem.item_vectors
     )
 
     def values(at: int, inside: Mask) -> list[float]:
@@ -241,7 +241,7 @@ def _single(day: str, segment: str, lists: int, means: Array, terms: Terms) -> R
 
 def exposure(triple: ListTriple) -> tuple[Shown, ...]:
     """Compute the shares of the places for segments of items; empty if all served places are."""
-    items = item_segments(triple.scenario.split.train)
+    items = item_segments(triple.problem.split.train)
     base, promised, now = (np.concatenate(triple.stacked(of)) for of in ("base", "promised", "now"))
     if not (now >= 0).any():
         return ()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.common.checks import random_generator
 from recprism.common.display import Displayed
 from recprism.errors import InputError
@@ -95,9 +95,9 @@ def churn(before: Lists, now: Lists) -> float:
 
 
 def stability_of(
-    before: Scenario,
+    before: Problem,
     old: tuple[Rule, Dials | None],
-    now: Scenario,
+    now: Problem,
     new: tuple[Rule, Dials | None],
     *,
     sample: int = SAMPLE,
@@ -147,7 +147,7 @@ def _has_lifts(*rules: Rule) -> bool:
     return any(rule.lifts is not None for rule in rules)
 
 
-def _renumbered(lists: Lists, before: Scenario, now: Scenario) -> Lists:
+def _renumbered(lists: Lists, before: Problem, now: Problem) -> Lists:
     """Return old lists in the item numbers of the new model; -2 for items that it does not have."""
     items_now, items_before = common(now.split.item_ids, before.split.item_ids)
     number = np.full(before.split.n_items, -2, np.int64)
@@ -155,7 +155,7 @@ def _renumbered(lists: Lists, before: Scenario, now: Scenario) -> Lists:
     return np.where(lists >= 0, number[lists], -1)
 
 
-def _codes(before: Scenario, old: Rule, now: Scenario, new: Rule, users: NDArray[Any]) -> list[Pair]:
+def _codes(before: Problem, old: Rule, now: Problem, new: Rule, users: NDArray[Any]) -> list[Pair]:
     """Return the strongest code before and now, of each item that stayed in a user's list."""
     found = []
     for user in users.tolist():

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.common.threads import share_work
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking._kernels.bars import NO_GUESS, Guess, learn_guess
 from recprism.ranking._kernels.registers import GROUP, panels_of
 from recprism.ranking._kernels.topk import NO_KEY, best_keys, decode
@@ -32,11 +32,11 @@ Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]
 
 
-def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
+def rank(user: Tensor, item: Tensor, k: int, exclude: SparseRows | None, block: int | None) -> tuple[Tensor, Tensor]:
     """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     users, factors = user.numpy(), item.numpy()
     n_users, n_items = len(users), len(factors)
-    seen = Incidence.empty((n_users, n_items)) if exclude is None else exclude
+    seen = SparseRows.empty((n_users, n_items)) if exclude is None else exclude
     keys_of = partial(_sorted_keys, panels=panels_of(factors), n_items=n_items, k=k, block=block or USERS_PER_BLOCK)
     if n_users < SAMPLE * SAMPLE_PAYS_FROM:
         keys = keys_of(users, seen, NO_GUESS)
@@ -52,7 +52,7 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
 
 
 def _sorted_keys(
-    user: Floats, seen: Incidence, guess: Guess, *, panels: Floats, n_items: int, k: int, block: int
+    user: Floats, seen: SparseRows, guess: Guess, *, panels: Floats, n_items: int, k: int, block: int
 ) -> Longs:
     """``(n_users, k)`` keys of the best items above the users' bars, rising; NO_KEY first if there are fewer."""
     keys = np.empty((len(user), k), np.int64)

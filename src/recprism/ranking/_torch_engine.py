@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from recprism.common.memory import require_room
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking.seen import seen_pairs
 
 # Scores held at a time: 16 MiB on the CPU; a GPU needs many users at a time.
@@ -18,7 +18,7 @@ KEYS_AT_A_TIME = 2**21
 LOW_HALF = 0xFFFFFFFF
 
 
-def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
+def rank(user: Tensor, item: Tensor, k: int, exclude: SparseRows | None, block: int | None) -> tuple[Tensor, Tensor]:
     """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     n_users, n_items = len(user), len(item)
     rows = min(block or users_at_a_time(n_items, user.device), n_users)
@@ -40,7 +40,7 @@ def rank_blocks(
     score: Callable[[int, int], Tensor],
     n_users: int,
     k: int,
-    exclude: Incidence | None,
+    exclude: SparseRows | None,
     rows: int,
     device: torch.device,
 ) -> tuple[Tensor, Tensor]:

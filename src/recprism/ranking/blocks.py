@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking.exact import topk
 
 USERS_AT_A_TIME = 16384
@@ -24,7 +24,7 @@ def topk_blocks(
     item: NDArray[Any],
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     users_at_a_time: int = USERS_AT_A_TIME,
     items_at_a_time: int = ITEMS_AT_A_TIME,
     engine: str = "auto",
@@ -51,7 +51,7 @@ def topk_blocks(
     >>> [(rows.start, items.tolist()) for rows, items, _ in topk_blocks(np.ones((3, 1)), item, 2, users_at_a_time=2)]
     [(0, [[1, 2], [1, 2]]), (2, [[1, 2]])]
     """
-    seen = None if exclude is None else Incidence.coerce(exclude)
+    seen = None if exclude is None else SparseRows.coerce(exclude)
     for start in range(0, len(user), users_at_a_time):
         rows = slice(start, min(start + users_at_a_time, len(user)))
         of_users = None if seen is None else seen.take_rows(np.arange(rows.start, rows.stop))
@@ -60,7 +60,7 @@ def topk_blocks(
 
 
 def _over_items(
-    user: NDArray[np.float32], item: NDArray[Any], k: int, seen: Incidence | None, step: int, engine: str
+    user: NDArray[np.float32], item: NDArray[Any], k: int, seen: SparseRows | None, step: int, engine: str
 ) -> tuple[Tensor, Tensor]:
     """Return the lists of a block of users over all blocks of items."""
     users, n_items = torch.from_numpy(user), len(item)

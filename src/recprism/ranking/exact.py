@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recprism.common.checks import real_array, require_real
 from recprism.common.memory import require_room
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError, MissingDependencyError
 
 LARGEST_SCORE = float(np.finfo(np.float32).max)
@@ -26,7 +26,7 @@ class Engine(Protocol):
     """Rank checked input: contiguous float32 tensors on one device, at least one user, 1 <= k <= n_items."""
 
     def __call__(
-        self, user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None
+        self, user: Tensor, item: Tensor, k: int, exclude: SparseRows | None, block: int | None
     ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -85,7 +85,7 @@ def topk(
     item: NDArray[Any] | Tensor,
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
     check: bool = True,
@@ -96,7 +96,7 @@ def topk(
     item: NDArray[Any] | Tensor,
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
     check: bool = True,
@@ -106,7 +106,7 @@ def topk(
     item: NDArray[Any] | Tensor,
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     engine: str = "auto",
     block: int | None = None,
     check: bool = True,
@@ -119,8 +119,8 @@ def topk(
         user: ``(n_users, d)`` numpy array or torch tensor, converted to float32.
         item: ``(n_items, d)`` likewise, on the same device.
         k: Length of the lists.
-        exclude: Users x items, the pairs never to be returned: an Incidence, or any SciPy sparse matrix. A SciPy matrix
-            is converted at every call; convert it once with ``Incidence.coerce`` if you rank often.
+        exclude: Users x items, the pairs never to be returned: a SparseRows, or any SciPy sparse matrix. A SciPy matrix
+            is converted at every call; convert it once with ``SparseRows.coerce`` if you rank often.
         engine: "cpu" (compiled), "triton" (NVIDIA GPUs, needs triton), "torch" (any device), or "auto", the fastest of
             these that is available.
         block: Number of users to score at a time. Memory grows with it, and not with n_users x n_items.
@@ -216,8 +216,8 @@ def _at_least_one(number: int, name: str) -> int:
     return value
 
 
-def _seen_pairs(exclude: Incidence | Any, shape: tuple[int, int]) -> Incidence:
-    seen = Incidence.coerce(exclude)
+def _seen_pairs(exclude: SparseRows | Any, shape: tuple[int, int]) -> SparseRows:
+    seen = SparseRows.coerce(exclude)
     if seen.shape != shape:
         raise InputError(
             f"exclude has shape {seen.shape} for {shape[0]} users and {shape[1]} items; pass a matrix of shape {shape}"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.ranking._torch_engine import rank_blocks, users_at_a_time
 
@@ -18,7 +18,7 @@ def rank_scores(
     shape: tuple[int, int],
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     block: int | None = None,
     device: torch.device | str = "cpu",
 ) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ def rank_scores(
             )
         return scores
 
-    seen = None if exclude is None else Incidence.coerce(exclude)
+    seen = None if exclude is None else SparseRows.coerce(exclude)
     items, scores = rank_blocks(checked, n_users, width, seen, rows, torch.device(device))
     pad = (0, k - width)
     return torch.nn.functional.pad(items, pad, value=-1), torch.nn.functional.pad(scores, pad, value=-torch.inf)

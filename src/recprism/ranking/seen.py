@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 
 
 @dataclass(eq=False)
 class SeenPairs:
-    """An Incidence on a device.
+    """A SparseRows on a device.
 
     Attributes:
         starts: ``(n_users + 1,)`` int64.
@@ -37,10 +37,10 @@ class SeenPairs:
         scores[rows, self.items[first:last].long()] = -torch.inf
 
 
-_MOVED: WeakKeyDictionary[Incidence, dict[torch.device, SeenPairs]] = WeakKeyDictionary()
+_MOVED: WeakKeyDictionary[SparseRows, dict[torch.device, SeenPairs]] = WeakKeyDictionary()
 
 
-def seen_pairs(exclude: Incidence, device: torch.device) -> SeenPairs:
+def seen_pairs(exclude: SparseRows, device: torch.device) -> SeenPairs:
     """Return the pairs on the device; a matrix is moved once."""
     moved = _MOVED.setdefault(exclude, {})
     if device not in moved:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.ranking import _torch_engine as torch_engine
 from recprism.ranking.seen import seen_pairs
 from recprism.ranking.triton_kernels import (
@@ -79,7 +79,7 @@ class Halved(NamedTuple):
     sizes: Tensor
 
 
-def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: int | None) -> tuple[Tensor, Tensor]:
+def rank(user: Tensor, item: Tensor, k: int, exclude: SparseRows | None, block: int | None) -> tuple[Tensor, Tensor]:
     """Return items ``(n_users, k)`` int64 and scores ``(n_users, k)`` float32; -1 and -inf if no item is left."""
     n_users, n_items = len(user), len(item)
     plan = plan_for(n_items, k)
@@ -99,7 +99,7 @@ def rank(user: Tensor, item: Tensor, k: int, exclude: Incidence | None, block: i
 
 
 def _seen_bits(
-    exclude: Incidence | None, start: int, stop: int, n_items: int, n_columns: int, device: torch.device
+    exclude: SparseRows | None, start: int, stop: int, n_items: int, n_columns: int, device: torch.device
 ) -> Tensor:
     """``(stop - start, n_columns / 32)`` int32, one bit for each item; a single row if nothing is seen.
 

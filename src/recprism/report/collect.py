@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.models import Factors
@@ -64,7 +64,7 @@ def gather(
         rule=why.rule,
         users=why.users,
         notes=found.notes,
-        facts=_facts(run, found.scenario, part, {"draws of each control": draws, "seed of the report": seed}, started),
+        facts=_facts(run, found.problem, part, {"draws of each control": draws, "seed of the report": seed}, started),
     )
 
 
@@ -89,19 +89,19 @@ def _payers_of(found: Measured) -> str:
 
 
 def _facts(
-    run: Run, scenario: Scenario, part: str, asked: Mapping[str, Any], started: float
+    run: Run, problem: Problem, part: str, asked: Mapping[str, Any], started: float
 ) -> dict[str, list[tuple[str, str]]]:
     """Collect settings, versions, seeds and times."""
     config = run.config.model_dump(exclude_none=True)
     config["data"].pop("data_root", None)  # a local folder means nothing to a reader
-    split = scenario.split
+    split = problem.split
     data = {
         "users": f"{split.n_users:,}",
         "items": f"{split.n_items:,}",
-        "subtopics": f"{len(scenario.subtopics):,}",
+        "subtopics": f"{len(problem.subtopics):,}",
         **{f"{name} interactions": f"{len(split.part(name)):,}" for name in ("train", "validation", "test")},
         "judged on": part,
-        **({"factors": f"{scenario.base.dim:,}"} if isinstance(scenario.base, Factors) else {}),
+        **({"factors": f"{problem.base.dim:,}"} if isinstance(problem.base, Factors) else {}),
     }
     report = {
         "made": _moment(time.time()),

@@ -10,8 +10,8 @@ from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, walk
 from recprism.budget.popularity import with_popularity
+from recprism.budget.problem import Lists, Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Lists, Scenario
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.cmb.factors.checks import require_enough
 from recprism.cmb.factors.highlights import who_pays
@@ -42,7 +42,7 @@ class Measured:
 
     Attributes:
         run: The run.
-        scenario: What is served.
+        problem: What is served.
         result: Its result; None if it was only trained.
         goal: The goal of the front.
         metric: The metric of the goal.
@@ -56,7 +56,7 @@ class Measured:
     """
 
     run: Run
-    scenario: Scenario
+    problem: Problem
     result: Result | None
     goal: Goal
     metric: str
@@ -71,7 +71,7 @@ class Measured:
     @property
     def labelled(self) -> bool:
         """Whether held-out interactions judge."""
-        return len(self.scenario.split.part(self.scenario.part)) > 0
+        return len(self.problem.split.part(self.problem.part)) > 0
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ class Measured:
         own = self.result.trade_off
         steps = [it for it in some_steps(self.goal.steps, [len(self.goal.steps)]) if it != own]
         path = walk(
-            self.scenario, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
+            self.problem, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
         )
         budget = None if self.chosen is None else self.chosen.budget
         kept = {it: budget for it in steps if it < own and budget is not None}
@@ -176,28 +176,28 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         tell: Receives progress.
     """
     result = run.load_result(part) if run.is_diversified() else None
-    scenario = run.scenario(part) if result is None else result.scenario
+    problem = run.problem(part) if result is None else result.problem
     if result is not None and result.rule is None:
         require_enough(draws)
-    objective = f"subtopic_coverage@{scenario.k}" if result is None else result.objective
-    goal, asked = _goal_of(run, objective, has_subtopics=len(scenario.subtopics) > 0), _asked_budget(run)
-    metric, kept = goal.metrics(scenario.k)[0], joint_certificate(run)
+    objective = f"subtopic_coverage@{problem.k}" if result is None else result.objective
+    goal, asked = _goal_of(run, objective, has_subtopics=len(problem.subtopics) > 0), _asked_budget(run)
+    metric, kept = goal.metrics(problem.k)[0], joint_certificate(run)
     audit = None
     if kept is None:
-        audit = cost_of_diversity(scenario, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)
-        keep_audit(scenario, audit)
+        audit = cost_of_diversity(problem, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)
+        keep_audit(problem, audit)
     if result is None:
         assert audit is not None
         return Measured(
-            run, scenario, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
+            run, problem, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
         )
-    has_labels = len(scenario.split.part(part)) > 0
+    has_labels = len(problem.split.part(part)) > 0
     found = effect(
         run, _metrics((metric, objective), has_labels), part=part, controls=False, result=result, on_step=tell
     )
-    now = with_popularity(found.before, scenario.split, part, scenario.context)
-    of_result = Measured(run, scenario, result, goal, metric, asked, kept, audit, found.change, now, None, None)
-    payers, exposure = who_pays(scenario, of_result.served)
+    now = with_popularity(found.before, problem.split, part, problem.context)
+    of_result = Measured(run, problem, result, goal, metric, asked, kept, audit, found.change, now, None, None)
+    payers, exposure = who_pays(problem, of_result.served)
     return replace(of_result, payers=payers, exposure=exposure)
 
 
@@ -210,7 +210,7 @@ def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCall
         seed: Of the controls.
         tell: Receives progress.
     """
-    result, part = found.result, found.scenario.part
+    result, part = found.result, found.problem.part
     if result is None:
         return Why()
     if result.rule is None:

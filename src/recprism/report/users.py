@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.cmb.factors.highlights import example_users
 from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
@@ -33,7 +33,7 @@ def users_of_rule(run: Run, found: Result, tell: ProgressCallback) -> tuple[User
         found: The result of the run; a rule made its lists.
         tell: Receives progress.
     """
-    judged, live = found.scenario, found.context()
+    judged, live = found.problem, found.context()
     names = (found.objective, *((COST,) if len(judged.split.part(judged.part)) else ()))
     lists = judged.base_lists, found.ranked(live=False)[0]
     values = judged.judge(lists[0], names), judged.judge(lists[1], names)
@@ -58,18 +58,18 @@ def users_of_rule(run: Run, found: Result, tell: ProgressCallback) -> tuple[User
 
 
 def _reasons(
-    scenario: Scenario, rule: Rule, row: int, after: NDArray[Any], catalogue: Catalogue
+    problem: Problem, rule: Rule, row: int, after: NDArray[Any], catalogue: Catalogue
 ) -> dict[int, tuple[str, ...]]:
     """Return rank -> the reason of a new item."""
     titles = dict(zip(catalogue.ids, catalogue.titles, strict=True))
-    reasons = newcomer_reasons(scenario, rule, row, after, titles.__getitem__)
+    reasons = newcomer_reasons(problem, rule, row, after, titles.__getitem__)
     return {at: (reasons[int(it)],) for at, it in enumerate(after, start=1) if int(it) in reasons}
 
 
 def _dials(found: Result, row: int) -> tuple[Dial, ...]:
     """Compile the dials of one user; none if the model or its items cannot have any."""
     try:
-        weights = found.dials(found.scenario.split.user_ids[[row]]).of_user(row)
+        weights = found.dials(found.problem.split.user_ids[[row]]).of_user(row)
     except InputError:
         return ()
     clear = [(name, share) for name, share in weights.items() if abs(share) >= SMALLEST_DIAL]

@@ -12,15 +12,15 @@ from recprism.rule.features import Features
 from recprism.rule.goal import Goal
 from recprism.rule.kernels.optimal import fill_greedily
 from recprism.rule.kernels.prices import TIE
-from recprism.rule.optimal import USERS_AT_ONCE, Optimal, most_relevant, terms_of
+from recprism.rule.list_search import USERS_AT_ONCE, ListSearch, most_relevant, terms_of
 from recprism.rule.pool import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Greedy(Optimal):
-    """Each place goes to the candidate that adds most to the objective of :class:`Optimal`; nothing is exchanged.
+class Greedy(ListSearch):
+    """Each place goes to the candidate that adds most to the objective of :class:`ListSearch`; nothing is exchanged.
 
-    Goals, units, prices and the weight of the history are those of :class:`Optimal`, so what that class gains over
+    Goals, units, prices and the weight of the history are those of :class:`ListSearch`, so what that class gains over
     this one is what its search finds. If order has no value, the chosen items are sorted by score. For
     "catalogue_coverage", users are served one after another, and an item counts in the first list that shows it.
     """

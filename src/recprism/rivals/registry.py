@@ -24,7 +24,7 @@ from recprism.rivals.ssd import SSD
 from recprism.rivals.xquad import XQuAD
 from recprism.rule.base import Reranker
 from recprism.rule.goal import TERMS
-from recprism.rule.optimal import Optimal
+from recprism.rule.list_search import ListSearch
 
 RERANKERS: dict[str, Callable[..., Reranker]] = {
     "calibrated": Calibrated,
@@ -35,9 +35,9 @@ RERANKERS: dict[str, Callable[..., Reranker]] = {
     "greedy": Greedy,
     "mmr": MMR,
     "msd": MSD,
-    "optimal": Optimal,
+    "optimal": ListSearch,
     **{
-        f"optimal_{name}": partial(Optimal, goals=MappingProxyType({name: 1.0}))
+        f"optimal_{name}": partial(ListSearch, goals=MappingProxyType({name: 1.0}))
         for name, term in TERMS.items()
         if not term.is_exposure
     },

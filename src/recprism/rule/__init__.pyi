@@ -7,5 +7,5 @@ from recprism.rule.features import subtopic_probabilities as subtopic_probabilit
 from recprism.rule.goal import Goal as Goal
 from recprism.rule.goal import GoalTerm as GoalTerm
 from recprism.rule.goal import register_goal as register_goal
-from recprism.rule.optimal import Optimal as Optimal
+from recprism.rule.list_search import ListSearch as ListSearch
 from recprism.rule.rule import Rule as Rule

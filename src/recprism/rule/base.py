@@ -58,7 +58,7 @@ class Reranker(ABC):
                 each user's scores are scaled to 0 .. 1 (min-max over the candidates).
             k: Length of the lists.
             features: Data on items and users that the re-ranker needs. Candidates are ranked on their device. The
-                choice is made on the CPU; :class:`Optimal` searches on a GPU for some goals.
+                choice is made on the CPU; :class:`ListSearch` searches on a GPU for some goals.
 
         Returns:
             The chosen items, (n_users, k) int64, in the order of choice; -1 where a user has no candidates left. The

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from recprism.common.checks import LARGEST
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.tables import Rows, Topics
@@ -199,7 +199,7 @@ class Features:
         return next(iter(given.values()), None)
 
 
-def subtopic_probabilities(interactions: Incidence | Any, subtopics: Any) -> NDArray[Any]:
+def subtopic_probabilities(interactions: SparseRows | Any, subtopics: Any) -> NDArray[Any]:
     """Compute the share of each user's interactions that goes to each subtopic.
 
     An interaction counts 1, shared among the item's subtopics by their weights. A user whose items have no subtopics
@@ -220,7 +220,7 @@ def subtopic_probabilities(interactions: Incidence | Any, subtopics: Any) -> NDA
 
     Stability: stable.
     """
-    interactions = Incidence.coerce(interactions)
+    interactions = SparseRows.coerce(interactions)
     topics = Context(subtopics=subtopics).topics
     if interactions.n_cols != topics.n_items:
         raise InputError(

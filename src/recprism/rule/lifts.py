@@ -36,7 +36,7 @@ from recprism.models.factors import COSINE
 from recprism.rule.features import Features
 from recprism.rule.goal import TERMS, Goal, GoalTerm, term_named
 from recprism.rule.kernels.lifts import margins, respond, serve, serve_in_turn, touch
-from recprism.rule.optimal import Optimal, terms_of
+from recprism.rule.list_search import ListSearch, terms_of
 from recprism.rule.pool import Pool
 
 STEP = 1e-3  # smallest raise of a lift, as a share of the score range; also the distance to a tie
@@ -158,7 +158,7 @@ class LiftSearch:
         self._market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
         self._best: list[tuple[Floats, Counts]] = []  # lifts and exposure without a price, and up to each level
 
-    def at(self, trade_off: float, rule: Optimal | None = None, features: Features | None = None) -> Lifts:
+    def at(self, trade_off: float, rule: ListSearch | None = None, features: Features | None = None) -> Lifts:
         """Find the lifts at a trade-off.
 
         Args:
@@ -207,7 +207,7 @@ class LiftSearch:
         best, after = self._best[len(levels)]
         return self._found(best, before, after)
 
-    def _for_rule(self, price: float, rule: Optimal, features: Features) -> Lifts:
+    def _for_rule(self, price: float, rule: ListSearch, features: Features) -> Lifts:
         """Alternate between the rule on lifted scores, and lifts for scores that hold the rule's lists.
 
         A list of the rule is the k largest of its margins (see ``margins``). Margins without lifts are scores, for
@@ -354,7 +354,7 @@ def _value(goal: str, wanted: int | None) -> Callable[[Counts], float]:
     return lambda shown: float(exposure_entropy(torch.from_numpy(shown)))
 
 
-def _run(market: _Market, lift: Floats, rule: Optimal, features: Features) -> tuple[Counts, Floats]:
+def _run(market: _Market, lift: Floats, rule: ListSearch, features: Features) -> tuple[Counts, Floats]:
     """Run the rule on lifted scores; return exposure, and scores without lifts whose k largest are the rule's lists."""
     lifted = np.where(market.items >= 0, market.scores + lift[market.items], -np.inf)
     order = np.argsort(-lifted, axis=1, kind="stable")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.rule.features import Features
 from recprism.rule.kernels.parts import PARTS, value_lists
 from recprism.rule.kernels.worth import DISTANCE
-from recprism.rule.optimal import Optimal, terms_of
+from recprism.rule.list_search import ListSearch, terms_of
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -55,7 +55,7 @@ class Objective:
     terms: Terms
 
     @classmethod
-    def of(cls, method: Optimal, pool: Pool, k: int, features: Features) -> Objective:
+    def of(cls, method: ListSearch, pool: Pool, k: int, features: Features) -> Objective:
         """Return the objective of lists of k places for the users of a pool."""
         return cls(terms_of(method, pool, k, features))
 

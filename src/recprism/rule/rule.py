@@ -15,7 +15,7 @@ from recprism.common.display import Displayed
 from recprism.errors import InputError
 from recprism.metrics.operations import discounts
 from recprism.rule.goal import Goal
-from recprism.rule.optimal import Optimal
+from recprism.rule.list_search import ListSearch
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -25,7 +25,7 @@ class Rule(Displayed):
     A new user, an item that is sold out, the second page or a new item is another run of the same rule.
 
     Attributes:
-        goals: Weights by name, as in :class:`Optimal`.
+        goals: Weights by name, as in :class:`ListSearch`.
         trade_off: From 0, relevance alone, to 1, diversity alone.
         history_weight: Weight of the subtopics of the user's history.
         history_window: How many of the user's latest interactions count as history; None counts all of them.
@@ -57,12 +57,12 @@ class Rule(Displayed):
             Whole(1).read(name, getattr(self, name))
         Whole(1, none="for all interactions").read("history_window", self.history_window)
 
-    def reranker(self) -> Optimal:
+    def reranker(self) -> ListSearch:
         """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""
         goals = self.goal.searched
         if not goals:
-            return Optimal(trade_off=0.0)
-        return Optimal(trade_off=self.trade_off, goals=goals, history_weight=self.history_weight, units=self.units)
+            return ListSearch(trade_off=0.0)
+        return ListSearch(trade_off=self.trade_off, goals=goals, history_weight=self.history_weight, units=self.units)
 
     @property
     def goal(self) -> Goal:

@@ -11,8 +11,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.common.ids import id_series, known_positions, number_ids
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import HistoryOrder
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -64,11 +64,11 @@ def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, An
     )
     shape = (len(user_ids), len(item_ids))
     masks = [(frame["part"] == part).to_numpy() for part in PARTS]
-    train, validation, test = (Incidence.from_pairs(user[mask], item[mask], shape) for mask in masks)
+    train, validation, test = (SparseRows.from_pairs(user[mask], item[mask], shape) for mask in masks)
     order = None
     if "place" in frame.columns:
         by_pair = np.lexsort((item, user))
-        order = HistoryOrder(Incidence.from_pairs(user, item, shape), frame["place"].to_numpy()[by_pair])
+        order = HistoryOrder(SparseRows.from_pairs(user, item, shape), frame["place"].to_numpy()[by_pair])
     return Split(train, validation, test, user_ids, item_ids, settings, order=order)
 
 

@@ -141,7 +141,7 @@ class BudgetConfig(_Strict):
 
     @property
     def question(self) -> BudgetQuestion:
-        """What is asked of the labels; constraints, history window and clusters belong to the scenario."""
+        """What is asked of the labels; constraints, history window and clusters belong to the problem."""
         from recprism.budget.question import BudgetQuestion
 
         return BudgetQuestion.of(

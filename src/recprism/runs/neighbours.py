@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.common.checks import random_generator
 from recprism.common.shares import percent
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -136,7 +136,7 @@ def _shares_kept(
     kept = np.empty(len(asked))
     for start in range(0, len(asked), ITEMS_AT_ONCE):
         block = asked[start : start + ITEMS_AT_ONCE]
-        itself = Incidence.from_pairs(np.arange(len(block)), block, (len(block), len(old)))
+        itself = SparseRows.from_pairs(np.arange(len(block)), block, (len(block), len(old)))
         first, second = (topk(matrix[block], matrix, k, exclude=itself)[0] for matrix in (before, after))
         both = np.sort(np.concatenate([first, second], axis=1), axis=1)
         kept[start : start + len(block)] = (both[:, 1:] == both[:, :-1]).sum(axis=1) / k  # an item is in a list once

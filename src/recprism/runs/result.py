@@ -14,9 +14,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import APPROXIMATE, Certificate
+from recprism.budget.problem import Lists, Problem, Ranker
 from recprism.budget.promise import Promise
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Lists, Ranker, Scenario
 from recprism.budget.within import CertifiedRule
 from recprism.cmb import CMB
 from recprism.common.bound import contents_of, hash_of
@@ -52,7 +52,7 @@ class Result(Displayed):
     from them. *Live* lists use all known history.
 
     Attributes:
-        scenario: The judged context: model, history, categories and constraints.
+        problem: The judged context: model, history, categories and constraints.
         goal: What was raised; None for a model as it is, and for a change of vectors that players found.
         rule: What makes the lists; None if nothing was certified, or if players found a change of vectors.
         certificate: What the lists cost at most; None if no budget was given.
@@ -66,7 +66,7 @@ class Result(Displayed):
         run: The run that holds the result, for the names in exports; None without one.
     """
 
-    scenario: Scenario
+    problem: Problem
     goal: Goal | None = None
     rule: Rule | None = None
     certificate: Certificate | None = None
@@ -78,15 +78,15 @@ class Result(Displayed):
     run: RunResults | None = None
 
     @classmethod
-    def of_rule(cls, scenario: Scenario, found: CertifiedRule) -> Result:
+    def of_rule(cls, problem: Problem, found: CertifiedRule) -> Result:
         """Return what was found within a budget."""
         about = (found.rule, found.certificate, found.violations, found.constraint_costs)
-        return cls(scenario, found.question.goal, *about)
+        return cls(problem, found.question.goal, *about)
 
     @classmethod
-    def of_search(cls, scenario: Scenario, search: CMB) -> Result:
+    def of_search(cls, problem: Problem, search: CMB) -> Result:
         """Return what a fitted search by players found."""
-        return cls(scenario, search=search)
+        return cls(problem, search=search)
 
     # -- what makes the lists -----------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Result(Displayed):
         """The rule, or the vectors of players; the model as it was if nothing changed."""
         if self.rule is not None:
             return self.rule
-        return self.scenario.base if self.search is None else self.search.factors_
+        return self.problem.base if self.search is None else self.search.factors_
 
     @property
     def is_changed(self) -> bool:
@@ -119,9 +119,9 @@ class Result(Displayed):
         """The metric of the (first) goal, at 10; subtopic coverage if the goal is a function without a name."""
         return metric_of_goal(self.towards) if self.goal is None else self.goal.metrics(10)[0]
 
-    def context(self, *, live: bool = True) -> Scenario:
+    def context(self, *, live: bool = True) -> Problem:
         """Return the live context, or the judged one."""
-        return self.scenario.live() if live else self.scenario
+        return self.problem.live() if live else self.problem
 
     # -- lists --------------------------------------------------------------------------------------------------------
 
@@ -144,27 +144,27 @@ class Result(Displayed):
         """
         rows = self.rows_of(users)
         items, scores = self.ranked(None if users is None else rows, k, live=live)
-        return lists_to_frame(self.scenario.base, rows, items, scores)
+        return lists_to_frame(self.problem.base, rows, items, scores)
 
     def rows_of(self, users: Any) -> NDArray[np.int64]:
         """Return ``(n,)`` row numbers of user ids; all of them for None."""
-        return rows_of(self.scenario.base, users)
+        return rows_of(self.problem.base, users)
 
     # -- figures ------------------------------------------------------------------------------------------------------
 
     def evaluate(self, metrics: Sequence[str] | None = None, **options: Any) -> Evaluation:
-        """Evaluate the judged lists; arguments as in :meth:`recprism.Scenario.evaluate`."""
-        return self.scenario.evaluate(self.model, metrics, **options)
+        """Evaluate the judged lists; arguments as in :meth:`recprism.Problem.evaluate`."""
+        return self.problem.evaluate(self.model, metrics, **options)
 
     @cached_property
     def change(self) -> Comparison:
         """The metrics before and after, user by user, of the judged lists."""
-        before, after = (self.scenario.evaluate(it, self._metrics) for it in (self.scenario.base, self.model))
+        before, after = (self.problem.evaluate(it, self._metrics) for it in (self.problem.base, self.model))
         return compare(before, after)
 
     @property
     def _metrics(self) -> tuple[str, ...]:
-        case = self.scenario
+        case = self.problem
         names = filter(None, self.towards.split("+")) if self.goal is None else self.goal.weights
         goals = tuple(f"{name}@{case.k}" for name in names)
         judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
@@ -187,7 +187,7 @@ class Result(Displayed):
         """
         self._require_changed()
         lists = self.ranked(live=False)[0]
-        return explain_made(self.scenario, self.rule, lists, draws=draws, seed=seed, on_step=on_step)
+        return explain_made(self.problem, self.rule, lists, draws=draws, seed=seed, on_step=on_step)
 
     def why(self, user: Any, item: Any = None, *, live: bool = True) -> Reason | tuple[Reason, ...]:
         """Explain why an item is in a user's list; without an item, explain every item of the list.
@@ -220,7 +220,7 @@ class Result(Displayed):
         """Kind of the model whose scores were tested, and eight letters of its content."""
         if self.run is not None:
             return f"{self.run.config.model.name}-{self.run.fingerprint()[:8]}"
-        base = self.scenario.base
+        base = self.problem.base
         arrays = {name: it for name, it in vars(base).items() if isinstance(it, np.ndarray) and it.dtype.kind in "fi"}
         return f"{type(base).__name__}-{contents_of(arrays)[:8]}"
 
@@ -294,7 +294,7 @@ class Result(Displayed):
         vectors = None if self.search is None else self.search.factors_
         objective = self.objective if self.is_changed else None
         about = (objective, self.steering, self._origin(), self._promise, self._certified, on_step)
-        return chosen.write(Source(self.scenario, self.rule, vectors, *about), Path(folder))
+        return chosen.write(Source(self.problem, self.rule, vectors, *about), Path(folder))
 
     def _certified(self, form: CompiledForm) -> tuple[Rule, Promise | None]:
         """Return the rule whose lists of a form keep its budgets, and what is promised about them.
@@ -306,9 +306,9 @@ class Result(Displayed):
 
         assert self.goal is not None  # there is a rule
         question = BudgetQuestion.of(
-            self.goal, form.budgets or {}, k=self.scenario.k, confidence=form.confidence, through=form
+            self.goal, form.budgets or {}, k=self.problem.k, confidence=form.confidence, through=form
         )
-        found, _ = ask(self.scenario, question)
+        found, _ = ask(self.problem, question)
         if found.rule is None:
             raise InputError(f"lists by {form.name} are not certified. {found.certificate.sentence()}")
         words = json.dumps({**found.rule.to_dict(), **form.to_dict()}, sort_keys=True)
@@ -398,7 +398,7 @@ class Result(Displayed):
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"goal": self.towards, "trade_off": self.trade_off}
         changes = {row.name: row.relative for row in self.change.rows if row.relative is not None}
-        shown = (self._metrics[0], f"ndcg@{self.scenario.k}")
+        shown = (self._metrics[0], f"ndcg@{self.problem.k}")
         facts |= {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}
         if self.certificate is not None:
             facts["certified"] = self.is_changed

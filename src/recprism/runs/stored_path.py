@@ -19,8 +19,8 @@ from recprism.budget.path import (
     possible_loss,
     require_labels,
 )
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
@@ -93,36 +93,36 @@ def stored_path(run: Run, goal: Words, on_step: ProgressCallback | None = None) 
     Its lists are read if they are stored for the same vectors and constraints, else made and stored. The labels answer
     one question: the smallest budget of every point, each as if it were the only one.
     """
-    scenario = run.scenario()
-    found = make_path(scenario, goal, on_step=on_step)
+    problem = run.problem()
+    found = make_path(problem, goal, on_step=on_step)
     if found.losses is not None:
         question = BudgetQuestion(found.goal, {}, found.confidence, part=found.part)
-        note_question(run, scenario, question, any_budget_of=COST)
+        note_question(run, problem, question, any_budget_of=COST)
     return found
 
 
 def make_path(
-    scenario: Scenario, goal: Words, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
+    problem: Problem, goal: Words, *, confidence: float = 0.95, on_step: ProgressCallback | None = None
 ) -> StoredPath:
     """Walk the whole path.
 
     Args:
-        scenario: What is served; every point is judged on its part.
+        problem: What is served; every point is judged on its part.
         goal: What to raise, as in :meth:`recprism.rule.Goal.parse`.
         confidence: Of the bounds of the losses, which the certifying part judges.
         on_step: Receives how many points are done, and how many there are.
     """
     goal = Goal.parse(goal)
-    require_labels(goal, scenario)
-    names = _metrics(scenario, goal)
-    part = deciding_part(scenario.split, scenario.part)
-    judge = scenario.on(part)
-    step = count_steps(on_step, "walking the path", len(goal.steps) * (1 if judge is scenario else 2))
-    deciding = _points(judge, goal, names if judge is scenario else (COST,), step)
+    require_labels(goal, problem)
+    names = _metrics(problem, goal)
+    part = deciding_part(problem.split, problem.part)
+    judge = problem.on(part)
+    step = count_steps(on_step, "walking the path", len(goal.steps) * (1 if judge is problem else 2))
+    deciding = _points(judge, goal, names if judge is problem else (COST,), step)
     # The limit of a step is that of the part which certifies, as in `within_budget`.
     limits = {it.trade_off: limit_of(possible_loss(deciding[0], it, COST)) for it in deciding}
-    points = deciding if judge is scenario else _points(scenario, goal, names, step, limits)
-    losses, within, users = None, None, scenario.base.n_users
+    points = deciding if judge is problem else _points(problem, goal, names, step, limits)
+    losses, within, users = None, None, problem.base.n_users
     if COST in deciding[0].values:
         losses, within, users = _price(Path(goal, deciding[0], tuple(deciding), part, judge.clusters), confidence)
     means = {name: tuple(point.mean(name) for point in points) for name in names}
@@ -132,21 +132,21 @@ def make_path(
 
 
 def _points(
-    scenario: Scenario,
+    problem: Problem,
     goal: Goal,
     metrics: tuple[str, ...],
     on_point: Callable[[], None],
     limits: Mapping[float, float] | None = None,
 ) -> list[PathPoint]:
     """Return the base and the points of the path; ``limits``: trade-off -> the largest loss that a list may allow."""
-    points = [point_of(scenario, scenario.base_lists, 0.0, metrics)]
+    points = [point_of(problem, problem.base_lists, 0.0, metrics)]
     for trade_off in goal.steps:
-        lists = lists_at(scenario, goal, trade_off)
+        lists = lists_at(problem, goal, trade_off)
         if limits is not None:
-            lists = scenario.within_limits({COST: limits[trade_off]}, lists)
-        points.append(point_of(scenario, lists, trade_off, metrics))
+            lists = problem.within_limits({COST: limits[trade_off]}, lists)
+        points.append(point_of(problem, lists, trade_off, metrics))
         on_point()
-    scenario.keep_lists(goal)
+    problem.keep_lists(goal)
     return points
 
 
@@ -156,8 +156,8 @@ def _price(path: Path, confidence: float) -> tuple[tuple[float, ...], tuple[floa
     return tuple(losses), tuple(budgets), int((~np.isnan(path.base.values[COST])).sum())
 
 
-def _metrics(scenario: Scenario, goal: Goal) -> tuple[str, ...]:
+def _metrics(problem: Problem, goal: Goal) -> tuple[str, ...]:
     """Return the metrics that labels and categories allow, with the goal among them."""
-    missing = set() if len(scenario.split.part(scenario.part)) else set(OF_LABELS)
-    missing |= set() if len(scenario.subtopics) else set(OF_SUBTOPICS)
-    return with_gini(name for name in dict.fromkeys((*METRICS, *goal.metrics(scenario.k))) if name not in missing)
+    missing = set() if len(problem.split.part(problem.part)) else set(OF_LABELS)
+    missing |= set() if len(problem.subtopics) else set(OF_SUBTOPICS)
+    return with_gini(name for name in dict.fromkeys((*METRICS, *goal.metrics(problem.k))) if name not in missing)

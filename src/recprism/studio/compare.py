@@ -34,7 +34,7 @@ def answer(names: tuple[str, str], views: tuple[View, View], figures: tuple[Any,
 
 def same_test(one: View, other: View) -> bool:
     """Whether both are judged on the same users, items and held-out interactions, of which there are some."""
-    first, second = (view.split.part(view.scenario.part) for view in (one, other))
+    first, second = (view.split.part(view.problem.part) for view in (one, other))
     ids = ("user_ids", "item_ids")
     return (
         one.labelled

@@ -37,7 +37,7 @@ def lists_file(view: View, change: Change, *, live: bool = True) -> FileResponse
 def vectors_file(view: View, change: Change) -> FileResponse:
     """Return a zip of factors.safetensors and factors.json, which ``Factors.load`` reads; banned items are left out."""
     vectors = _vectors(view, change)
-    kept = vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), view.scenario.resolved.banned))
+    kept = vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), view.problem.resolved.banned))
 
     def write(path: Path) -> None:
         kept.save(path.parent / "factors.safetensors")

@@ -17,7 +17,7 @@ ASKED = 20  # users whose reasons are read
 def answer(view: View, change: Change, item: str) -> schemas.ItemAnswer:
     """Return the lists with an item, before and after."""
     number = view.item_row(item)
-    before, after = ((lists == number).any(axis=1) for lists in (view.scenario.base_lists, change.lists))
+    before, after = ((lists == number).any(axis=1) for lists in (view.problem.base_lists, change.lists))
     gained, lost, kept = (np.flatnonzero(it) for it in (after & ~before, before & ~after, before & after))
     return schemas.ItemAnswer(
         item=view.item(number),
@@ -39,10 +39,10 @@ def reasons(view: View, change: Change, item: str) -> schemas.ItemReasons:
     number = view.item_row(item)
     if change.rule is None or change.rule.lifts is not None:
         return schemas.ItemReasons(asked=0, reasons=[])
-    gained = (change.lists == number).any(1) & ~(view.scenario.base_lists == number).any(1)
+    gained = (change.lists == number).any(1) & ~(view.problem.base_lists == number).any(1)
     rows = np.flatnonzero(gained)[:ASKED].tolist()
     own = view.catalogue.ids[number]
-    codes = (reason_codes(view.scenario, change.rule, view.ids[row]).get(own) for row in rows)
+    codes = (reason_codes(view.problem, change.rule, view.ids[row]).get(own) for row in rows)
     counts = Counter(it[0] for it in codes if it)
     named = [schemas.CountedReason(reason=CODES[code], lists=n) for code, n in counts.most_common()]
     return schemas.ItemReasons(asked=len(rows), reasons=named)

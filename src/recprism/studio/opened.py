@@ -176,7 +176,7 @@ class OpenedRun:
         view = View(self.run)
         served = self._what_is_served() if self.run.is_diversified() else None
         self._add_path(view, view.first_goal, stamp)
-        _ = view.own_change, view.cards, view.segments, view.scenario.base_lists  # before the first question
+        _ = view.own_change, view.cards, view.segments, view.problem.base_lists  # before the first question
         with self._lock:
             if stamp != self._stamp:
                 return  # the files changed, and the run is being opened again

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.forms.steering import own_settings, steer
 from recprism.models.factors import COSINE
@@ -133,7 +133,7 @@ def _dials(view: View, change: Change, row: int, live: bool) -> list[schemas.Dia
     return [schemas.Dial.model_construct(name=name, share=it, own=own.get(name, 0.0)) for name, it in shares.items()]
 
 
-def _history(view: View, seen: Incidence, row: int) -> schemas.History:
+def _history(view: View, seen: SparseRows, row: int) -> schemas.History:
     taken = seen.row(row)
     rows = view.subtopics.items.take_rows(taken) if len(taken) and len(view.subtopics) else None
     counts = np.zeros(len(view.subtopics), int) if rows is None else rows.col_counts

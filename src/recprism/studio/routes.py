@@ -18,10 +18,10 @@ from recprism.studio.view import DEFAULT_BUDGET, Change, View
 routes = APIRouter(
     prefix="/api/runs",
     responses={
-        404: {"model": schemas.Problem, "description": "No such run, user, item or path."},
-        409: {"model": schemas.Problem, "description": "The run is not ready to answer."},
+        404: {"model": schemas.Refusal, "description": "No such run, user, item or path."},
+        409: {"model": schemas.Refusal, "description": "The run is not ready to answer."},
         429: {
-            "model": schemas.Problem,
+            "model": schemas.Refusal,
             "description": "Too many requests; Retry-After says when to try again.",
         },
     },

@@ -353,7 +353,7 @@ class MonitorAnswer(BaseModel):
     notes: list[str]
 
 
-class Problem(BaseModel):
+class Refusal(BaseModel):
     """An error: what is wrong and what to do."""
 
     detail: Any

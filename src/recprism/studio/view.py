@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.path import rule_at
-from recprism.budget.scenario import Ranker, Scenario
+from recprism.budget.problem import Problem, Ranker
 from recprism.budget.segments import user_segments
 from recprism.cmb.factors.highlights import who_pays
 from recprism.common.ids import as_id_array, id_positions
@@ -74,9 +74,9 @@ class View:
     """The data of a ready run, and its answers."""
 
     def __init__(self, run: Run) -> None:
-        self.run, self.scenario = run, run.scenario()
-        self.factors, self.split, self.subtopics = self.scenario.factors, self.scenario.split, self.scenario.subtopics
-        self.seen = self.scenario.seen
+        self.run, self.problem = run, run.problem()
+        self.factors, self.split, self.subtopics = self.problem.factors, self.problem.split, self.problem.subtopics
+        self.seen = self.problem.seen
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[Goal, StoredPath] = {}
         self._described: dict[Goal, schemas.PathAnswer] = {}
@@ -88,7 +88,7 @@ class View:
     @property
     def labelled(self) -> bool:
         """Whether interactions are held out."""
-        return len(self.split.part(self.scenario.part)) > 0
+        return len(self.split.part(self.problem.part)) > 0
 
     @property
     def possible_goals(self) -> list[str]:
@@ -179,13 +179,13 @@ class View:
             return self.own_change
         path = self.path(self.first_goal if goal is None else goal)
         at = self._stop(path, budget, certified, point)
-        find_rule = partial(rule_at, self.scenario, path.goal, path.trade_offs[at]) if at else None
+        find_rule = partial(rule_at, self.problem, path.goal, path.trade_offs[at]) if at else None
         label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
         return Change(label, path.lists[at], find_rule, path.goal, at)
 
-    def context(self, change: Change, *, live: bool) -> Scenario:
+    def context(self, change: Change, *, live: bool) -> Problem:
         """Return the context of a change: that of the run's result may keep items of older lists."""
-        case = self.scenario if change.result is None else change.result.scenario
+        case = self.problem if change.result is None else change.result.problem
         return case.live() if live else case
 
     def lists_of(self, change: Change, row: int, *, live: bool) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -199,7 +199,7 @@ class View:
         """Return what makes the lists of a change: a rule, the vectors of players, or the trained model."""
         if change.result is not None:
             return change.result.model
-        return self.scenario.base if change.rule is None else change.rule
+        return self.problem.base if change.rule is None else change.rule
 
     def _stop(self, path: StoredPath, budget: float, certified: bool, point: int | None) -> int:
         if point is None:
@@ -242,7 +242,7 @@ class View:
             cost=COST,
             confidence=path.confidence,
             part=path.part,
-            shown_part=self.scenario.part,
+            shown_part=self.problem.part,
             users=path.users,
             points=points,
         )
@@ -255,7 +255,7 @@ class View:
         return self._payers[key]
 
     def _who_pays(self, lists: NDArray[Any]) -> schemas.PayersAnswer:
-        users, _ = who_pays(self.scenario, lists)
+        users, _ = who_pays(self.problem, lists)
         if users is None:
             return schemas.PayersAnswer(sentence="", rows=[])
         fields = schemas.Payer.model_fields
@@ -280,7 +280,7 @@ class View:
 
     def _newcomers(self, change: Change) -> NDArray[np.int64]:
         """Return ``(n_users,)`` how many items of each list the base list lacks."""
-        kept = (change.lists[:, :, None] == self.scenario.base_lists[:, None, :]).any(2)
+        kept = (change.lists[:, :, None] == self.problem.base_lists[:, None, :]).any(2)
         return np.asarray((~kept & (change.lists >= 0)).sum(1))
 
     # -- lists --------------------------------------------------------------------------------------------------------

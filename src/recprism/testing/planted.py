@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.checks import random_generator
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -144,6 +144,6 @@ def _labels(scores: FloatArray, takes: float, generator: np.random.Generator) ->
     user, item = np.nonzero(generator.random(scores.shape) < 1 / (1 + np.exp(threshold - scores)))
     part = generator.choice(3, len(user), p=SHARES)
     train, validation, test = (
-        Incidence.from_pairs(user[part == number], item[part == number], scores.shape) for number in range(3)
+        SparseRows.from_pairs(user[part == number], item[part == number], scores.shape) for number in range(3)
     )
     return Split(train, validation, test, np.arange(n_users), np.arange(n_items), {"method": "planted"})

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.budget import Scenario
-from recprism.budget.scenario import CANDIDATES
+from recprism.budget import Problem
+from recprism.budget.problem import CANDIDATES
 from recprism.contest.base_models import EASE
-from recprism.data import Dataset, Incidence, Split
+from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 
 
@@ -29,14 +29,14 @@ def by_regressions(x: np.ndarray, regularization: float) -> np.ndarray:
 @given(st.integers(0, 2**32 - 1), st.floats(0.1, 50))
 def test_closed_form_is_the_ridge_regression_of_each_item_on_the_others(seed: int, regularization: float) -> None:
     x = (np.random.default_rng(seed).random((15, 8)) < 0.4).astype(float)
-    found = EASE(regularization=regularization).weights(Incidence.coerce(x)).numpy()
+    found = EASE(regularization=regularization).weights(SparseRows.coerce(x)).numpy()
     np.testing.assert_allclose(found, by_regressions(x, regularization), atol=1e-9)
     assert (np.diag(found) == 0).all()
 
 
 def split_of(train: np.ndarray, validation: np.ndarray) -> Split:
     n_users, n_items = train.shape
-    parts = (Incidence.coerce(part) for part in (train, validation, np.zeros_like(train)))
+    parts = (SparseRows.coerce(part) for part in (train, validation, np.zeros_like(train)))
     return Split(*parts, np.arange(n_users), np.arange(n_items))
 
 
@@ -60,13 +60,13 @@ def test_candidates_are_deep_enough_for_both_parts(small: Dataset) -> None:
     split = small.split("random", seed=3)
     model = EASE(regularization=200.0).fit(split, device="cpu")
     for part in ("validation", "test"):
-        scenario = Scenario(model, split, small.subtopics, part)  # type: ignore[arg-type]
-        items, scores = model.rank(CANDIDATES, exclude=scenario.seen)
+        problem = Problem(model, split, small.subtopics, part)  # type: ignore[arg-type]
+        items, scores = model.rank(CANDIDATES, exclude=problem.seen)
         assert (items >= 0).all()
         assert np.isfinite(scores).all()
         assert (np.diff(scores, axis=1) <= 0).all()
         rows = np.repeat(np.arange(split.n_users), CANDIDATES)
-        assert not np.isin(rows * split.n_items + items.ravel(), scenario.seen.keys).any()
+        assert not np.isin(rows * split.n_items + items.ravel(), problem.seen.keys).any()
 
 
 def test_labels_do_not_change_the_scores(small: Dataset) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from recprism.contest.base_models import SASRec
 from recprism.contest.base_models.sasrec import Network, encode, histories_of
-from recprism.data import Dataset, Incidence, Split
+from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 
 SMALL = SASRec(dim=16, layers=2, heads=2, dropout=0.1, max_length=10, epochs=60, patience=60, learning_rate=0.01)
@@ -87,6 +87,6 @@ def test_what_cannot_be_trained_is_refused(cycle: Split, small: Dataset) -> None
     with pytest.raises(InputError, match="split by time"):
         SMALL.fit(small.split("random"))
     with pytest.raises(InputError, match="a training and a validation part"):
-        SMALL.fit(replace(cycle, validation=Incidence.empty(cycle.train.shape)))
+        SMALL.fit(replace(cycle, validation=SparseRows.empty(cycle.train.shape)))
     with pytest.raises(InputError, match="3 heads do not divide dim=16"):
         replace(SMALL, heads=3).fit(cycle)

@@ -39,7 +39,7 @@ QUESTION = ("guard", "confidence", "approximate", "clusters")
 if TYPE_CHECKING:
     from recprism.budget.audit import Audit
     from recprism.budget.path import PathPoint
-    from recprism.budget.scenario import Scenario
+    from recprism.budget.problem import Problem
     from recprism.budget.segments import SegmentTable
     from recprism.rule.goal import Goal
     from recprism.runs.run import Run
@@ -109,14 +109,14 @@ def audit(
     from recprism.runs.run import Run
 
     run = Run.open(run_directory)
-    scenario = run.scenario()
-    _say_what_is_taken_over(scenario, clusters)
+    problem = run.problem()
+    _say_what_is_taken_over(problem, clusters)
     if clusters is not None:
-        scenario = scenario.with_clusters(clusters_of_users(clusters, run))
-    if goal is None and not len(scenario.subtopics):
+        problem = problem.with_clusters(clusters_of_users(clusters, run))
+    if goal is None and not len(problem.subtopics):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     compiled = None if form is None else compiled_form(form)
-    goals = default_goals(scenario) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
+    goals = default_goals(problem) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")
     questions = BudgetQuestion.each(
         goals,
         [share(it, "--budgets", ends=False) for it in comma_words([budgets], "--budgets")],
@@ -127,13 +127,13 @@ def audit(
     )
     with progress_of_steps() as on_step:
         found = cost_of_diversity(
-            scenario,
+            problem,
             questions,
             show=show,
             executor=executor_named(executor) if compiled is None else None,
             on_step=on_step,
         )
-    note = keep_audit(scenario, found)
+    note = keep_audit(problem, found)
     if as_json:
         about = {} if compiled is None else {"form": compiled.name, "new_users": compiled.new_users}
         print_json({"target": str(run_directory), **about, **found.to_dict(), "asked_before": note})
@@ -154,14 +154,14 @@ def audit(
         next_step(run.command("recommend"), run.command("report"))
 
 
-def _say_what_is_taken_over(scenario: Scenario, clusters: Path | None) -> None:
+def _say_what_is_taken_over(problem: Problem, clusters: Path | None) -> None:
     """Say what the audit takes from the run's result."""
-    if scenario.constraints:
-        say(f"all lists keep the constraints of the run's result: {', '.join(scenario.constraints.stated)}")
-    if scenario.history_window is not None:
-        say(f"as in the run's result, only the latest {scenario.history_window:,} interactions count as history")
-    if scenario.clusters is not None and clusters is None:
-        say(f"as in the run's result, users are in {scenario.clusters.max() + 1:,} clusters")
+    if problem.constraints:
+        say(f"all lists keep the constraints of the run's result: {', '.join(problem.constraints.stated)}")
+    if problem.history_window is not None:
+        say(f"as in the run's result, only the latest {problem.history_window:,} interactions count as history")
+    if problem.clusters is not None and clusters is None:
+        say(f"as in the run's result, users are in {problem.clusters.max() + 1:,} clusters")
 
 
 def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any]) -> Iterator[str]:

@@ -72,5 +72,5 @@ def refit(
         also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
         if found.judged < 1:
             also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
-        result = replace(Result.of_rule(found.scenario, found.kept), asked_before=found.asked_before)
+        result = replace(Result.of_rule(found.problem, found.kept), asked_before=found.asked_before)
         print_diversified(run, result, {**result.to_dict(), "retrained": found.to_dict()}, names, as_json, also)

@@ -65,7 +65,7 @@ def frontier(
         if name not in (GREEDY, *RIVALS):
             raise InputError(f"unknown rival {name!r}; there are {', '.join((GREEDY, *RIVALS))}")
     free = ConstraintsConfig()  # rivals do not keep the constraints of a result
-    validation, test = (run.scenario(part, constraints=free) for part in ("validation", "test"))
+    validation, test = (run.problem(part, constraints=free) for part in ("validation", "test"))
     with progress_bar() as progress:
         task = progress.add_task("tuning", total=len(chosen) + 1, note="")
         fronts = fronts_of(

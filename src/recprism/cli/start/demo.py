@@ -81,7 +81,7 @@ def demo(
             run.save_metrics(result.to_frame())
     say("4/7 audit: what more subtopics in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        case, asked = run.scenario(), BudgetConfig(budgets={COST: BUDGET})
+        case, asked = run.problem(), BudgetConfig(budgets={COST: BUDGET})
         cost = cost_of_diversity(case, [asked.question], show=BUDGET, on_step=on_step)
     keep_audit(case, cost)
     say(f"5/7 diversify: find the rule with the most subtopics for at most {BUDGET:.0%} of NDCG@10")

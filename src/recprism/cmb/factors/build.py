@@ -22,7 +22,7 @@ from recprism.cmb.factors.score_directions import Directions, directions
 from recprism.cmb.factors.swaps import find_swaps
 from recprism.cmb.factors.verdict import Verdict
 from recprism.common.progress import ProgressCallback
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.dials.solve import lists_to_vectors
@@ -116,7 +116,7 @@ def explain_lists(
     evaluator: Evaluator,
     objective: str = "subtopic_coverage@10",
     *,
-    exclude: Incidence | None = None,
+    exclude: SparseRows | None = None,
     **settings: Any,
 ) -> Explanation:
     """Explain lists from another method or from an editor.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, evaluate
@@ -39,7 +39,7 @@ class Evaluator:
     """
 
     context: Context
-    exclude: Incidence
+    exclude: SparseRows
     metrics: tuple[str, ...] = METRICS
     users: NDArray[np.int64] | None = None
     subtopics: Subtopics | None = None

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.cmb.factors.explanation import Explanation
 from recprism.metrics.registry import parse
@@ -55,22 +55,22 @@ class HighlightedUser:
     reason: str
 
 
-def who_pays(scenario: Scenario, after: NDArray[Any]) -> tuple[SegmentTable | None, SegmentTable]:
+def who_pays(problem: Problem, after: NDArray[Any]) -> tuple[SegmentTable | None, SegmentTable]:
     """Measure the effect of other lists on segments of users and of items.
 
     Args:
-        scenario: The base model and its labels.
+        problem: The base model and its labels.
         after: (n_users, k) item numbers of the other lists.
 
     Returns:
         The change of NDCG@10 per segment of users (None without labels), and the exposure per segment of items.
     """
-    before = scenario.base_lists
-    shown = exposure_by_segment(before, after, item_segments(scenario.split.train))
-    if not len(scenario.split.part(scenario.part)):
+    before = problem.base_lists
+    shown = exposure_by_segment(before, after, item_segments(problem.split.train))
+    if not len(problem.split.part(problem.part)):
         return None, shown
-    old, new = (scenario.judge(lists, (COST,))[COST] for lists in (before, after))
-    return by_segment(old, new, user_segments(scenario.split.train, scenario.subtopics)), shown
+    old, new = (problem.judge(lists, (COST,))[COST] for lists in (before, after))
+    return by_segment(old, new, user_segments(problem.split.train, problem.subtopics)), shown
 
 
 def item_heat(explanation: Explanation, n_items: int = 15, n_factors: int = 10) -> Heat | None:

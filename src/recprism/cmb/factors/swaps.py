@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.metrics import evaluate
 
 FloatArray = NDArray[np.float64]
@@ -88,7 +88,7 @@ class Swaps:
         return found
 
 
-def find_swaps(change: Change, k: int = 10, *, exclude: Incidence | None = None) -> Swaps:
+def find_swaps(change: Change, k: int = 10, *, exclude: SparseRows | None = None) -> Swaps:
     """Find the items that entered and left every user's list, and the parts of each swap.
 
     Args:

@@ -24,7 +24,7 @@ complaint concern trick job work task use usage purpose need want wish hope love
 experience result try test word name note detail feature thought mind sense feel look life world line list step
 minus plus con pro favor regard respect term right left wrong great good better best bad worse worst fine perfect okay
 ok wow yes no thank thanks mine yours course total extent standard average basis addition advantage benefit condition
-scenario position line room house home car desk floor wall door table city country state town street
+problem position line room house home car desk floor wall door table city country state town street
 fun joy mistake luck business practice game deal"""
 
 GENERIC = frozenset(f"{TIME} {PEOPLE} {BUYING} {VAGUE}".split())

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism.budget.scenario import CANDIDATES
+from recprism.budget.problem import CANDIDATES
 from recprism.common.checks import POSITIVE, Rule
 from recprism.common.memory import require_room
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.adapters.scores import ScoredCandidates
@@ -70,7 +70,7 @@ class EASE(NamedSettings):
             items[rows] = np.where(np.isfinite(scores[rows]), best.indices.cpu().numpy(), -1)
         return ScoredCandidates(items, scores, split.user_ids, split.item_ids)
 
-    def weights(self, train: Incidence, *, device: str | torch.device = "cpu") -> Tensor:
+    def weights(self, train: SparseRows, *, device: str | torch.device = "cpu") -> Tensor:
         """Return B, (n_items, n_items) float64: with P = (X'X + regularization I)^-1, B_ij = -P_ij / P_jj off diagonal.
 
         Raises:
@@ -93,7 +93,7 @@ class EASE(NamedSettings):
         return inverse
 
 
-def _dense_blocks(matrix: Incidence, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
+def _dense_blocks(matrix: SparseRows, device: torch.device) -> Iterator[tuple[slice, Tensor]]:
     """Yield row numbers and ``(n, n_items)`` float32 blocks, 1 where the user has the item."""
     for first in range(0, matrix.n_rows, BLOCK):
         rows = slice(first, min(first + BLOCK, matrix.n_rows))

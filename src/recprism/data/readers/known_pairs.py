@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import known_positions, show
 from recprism.data.frames import interpret_ids, require_column
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 
@@ -30,7 +30,7 @@ class KnownPairs:
         left_out: Rows with an unknown user, an unknown item or both.
     """
 
-    matrix: Incidence
+    matrix: SparseRows
     rows: int
     unknown_users: int
     unknown_items: int
@@ -74,7 +74,7 @@ def known_pairs(table: pl.DataFrame, user_ids: NDArray[Any], item_ids: NDArray[A
             f"{where}: no row has a known user and a known item (its first row has {first['user_id']!r} and "
             f"{first['item_id']!r}, known are such as {known}); the ids must be the same"
         )
-    matrix = Incidence.from_pairs(
+    matrix = SparseRows.from_pairs(
         user.filter(both).to_numpy(), item.filter(both).to_numpy(), (len(user_ids), len(item_ids))
     )
     return KnownPairs(matrix, len(both), int(user.is_null().sum()), int(item.is_null().sum()), int((~both).sum()))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.common.checks import finite_array, whole_array
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import fill_features, find_alternatives
@@ -64,14 +64,14 @@ class ConceptRows:
         return len(self.indptr) - 1
 
     @classmethod
-    def of(cls, concepts: Subtopics | Incidence | Any) -> ConceptRows:
+    def of(cls, concepts: Subtopics | SparseRows | Any) -> ConceptRows:
         """Take subtopics, a sparse matrix (its entries count 1), or ``(n_items, n_concepts)`` weights of at least 0."""
         if isinstance(concepts, Subtopics):
             names, rows, weights = concepts.names, concepts.items, concepts.weights
         else:
-            rows = Incidence.coerce(concepts, "concepts")
+            rows = SparseRows.coerce(concepts, "concepts")
             names = tuple(str(number) for number in range(rows.n_cols))
-            dense = None if isinstance(concepts, Incidence) or hasattr(concepts, "tocoo") else np.asarray(concepts)
+            dense = None if isinstance(concepts, SparseRows) or hasattr(concepts, "tocoo") else np.asarray(concepts)
             weights = None if dense is None else dense[rows.row_of_entry, rows.indices]
         if not len(rows):
             raise InputError("no item has a concept, so concepts explain no list; pass categories of the items")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recprism.common.checks import COUNT, Whole
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.common.threads import share_work
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import are_candidates
@@ -45,7 +45,7 @@ def fit_choice_model(
     scores: NDArray[Any],
     base: NDArray[Any],
     lists: NDArray[Any],
-    concepts: Subtopics | Incidence | NDArray[Any],
+    concepts: Subtopics | SparseRows | NDArray[Any],
     *,
     history: NDArray[Any] | None = None,
     popularity: NDArray[Any] | None = None,
@@ -141,7 +141,7 @@ class NewcomerSample:
         scores: NDArray[Any],
         base: NDArray[Any],
         lists: NDArray[Any],
-        concepts: Subtopics | Incidence | NDArray[Any],
+        concepts: Subtopics | SparseRows | NDArray[Any],
         history: NDArray[Any] | None,
         popularity: NDArray[Any] | None,
         most_users: int,

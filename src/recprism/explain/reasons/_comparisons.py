@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.ids import as_id_array, id_positions
 from recprism.explain.reasons._page import Page
 from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, codes_of, crossing, first_present
@@ -19,11 +19,11 @@ from recprism.rule.kernels.worth import HISTORY_WEIGHT
 from recprism.rule.rule import Rule
 
 
-def opened(scenario: Scenario, rule: Rule, user: Id, item: Id) -> tuple[Page, int]:
+def opened(problem: Problem, rule: Rule, user: Id, item: Id) -> tuple[Page, int]:
     """Return the user's page and the number of the item."""
-    row = position_of(user, scenario.split.user_ids, "user")
-    number = position_of(item, scenario.split.item_ids, "item")
-    return Page.of(scenario, rule, row), number
+    row = position_of(user, problem.split.user_ids, "user")
+    number = position_of(item, problem.split.item_ids, "item")
+    return Page.of(problem, rule, row), number
 
 
 def position_of(wanted: Id, known: NDArray[Any], side: str) -> int:
@@ -31,7 +31,7 @@ def position_of(wanted: Id, known: NDArray[Any], side: str) -> int:
 
 
 def item_id(page: Page, number: int) -> Id:
-    found: Id = plain(page.scenario.split.item_ids[number])
+    found: Id = plain(page.problem.split.item_ids[number])
     return found
 
 
@@ -50,8 +50,8 @@ def reasons_of(page: Page, entries_of: Callable[[int], bool] = lambda _: False) 
         page: The user's page.
         entries_of: Item number -> whether to look for the trade-off at which it enters, by running the rule again.
     """
-    places, user = np.flatnonzero(page.items >= 0), plain(page.scenario.split.user_ids[page.user])
-    ids, base = (item_ids(page, items) for items in (page.items, page.scenario.base_lists[page.user]))
+    places, user = np.flatnonzero(page.items >= 0), plain(page.problem.split.user_ids[page.user])
+    ids, base = (item_ids(page, items) for items in (page.items, page.problem.base_lists[page.user]))
     scores = [page.ranked[number][1] for number in page.items[places].tolist()]
     found = _compared(page, entries_of).reasons(user, page.trade_off, ids, scores, base, places.tolist())
     for one in found:
@@ -62,9 +62,9 @@ def reasons_of(page: Page, entries_of: Callable[[int], bool] = lambda _: False) 
 
 def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -> Compared:
     """Compare the list of a page with others, as at request time."""
-    pool, topics, terms = page.candidates, page.scenario.subtopics, page.objective.terms
+    pool, topics, terms = page.candidates, page.problem.subtopics, page.objective.terms
     candidates = pool[None], page.relevance[None], np.array([len(pool)])
-    base, goals = page.positions(page.scenario.base_lists[page.user]), page.objective.arrays(page.shown_elsewhere)
+    base, goals = page.positions(page.problem.base_lists[page.user]), page.objective.arrays(page.shown_elsewhere)
     (differences,) = compare(candidates, [page.chosen], [base], goals, by_rank=page.by_rank, groups=page.groups)
     real, pinned = page.items >= 0, page.pins[page.row] >= 0
     below = [*(it for it in page.grid if it < page.rule.trade_off), page.rule.trade_off]
@@ -107,13 +107,13 @@ def facts_outside(page: Page, number: int) -> dict[str, Any]:
     """Return what the reason states about any item that is not in the list."""
     (rank, score), at = page.ranked[number], page.position.get(number)
     return {
-        "user": plain(page.scenario.split.user_ids[page.user]),
+        "user": plain(page.problem.split.user_ids[page.user]),
         "item": item_id(page, number),
         "trade_off": page.trade_off,
         "rank": rank or None,
         "score": score if rank else None,
         "relevance": None if at is None else float(page.relevance[at]),
-        "in_base_list": bool(number in page.scenario.base_lists[page.user]),
+        "in_base_list": bool(number in page.problem.base_lists[page.user]),
     }
 
 
@@ -143,7 +143,7 @@ def kept_out(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | Non
 
 def new_categories_of(page: Page, number: int, items: NDArray[np.int64]) -> tuple[str, ...]:
     """Return the names of an item's categories that none of these items has."""
-    topics = page.scenario.subtopics
+    topics = page.problem.subtopics
     if not len(topics):
         return ()
     new = set(topics.items.row(number).tolist()).difference(*(topics.items.row(it).tolist() for it in items.tolist()))
@@ -152,9 +152,9 @@ def new_categories_of(page: Page, number: int, items: NDArray[np.int64]) -> tupl
 
 def hindrance(page: Page, number: int) -> str:
     """Return why an item is not among the candidates of the search."""
-    if number in page.scenario.seen.row(page.user):
+    if number in page.problem.seen.row(page.user):
         return "seen"
-    return "banned" if number in page.scenario.resolved.banned else "not_candidate"
+    return "banned" if number in page.problem.resolved.banned else "not_candidate"
 
 
 def first_entry(page: Page, number: int, trade_offs: Sequence[float], absent: float) -> Crossing | None:

@@ -13,18 +13,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.explain.reasons.codes import GRID, PRECISION
 from recprism.explain.reasons.compared import Groups
-from recprism.rule import Features, Optimal, Rule, subtopic_probabilities
+from recprism.rule import Features, ListSearch, Rule, subtopic_probabilities
 from recprism.rule.constraints.constrained import Constrained
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.resolved import ShareLimits
 from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rule.limits import beyond_limits
+from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective, Parts
-from recprism.rule.optimal import goal_units
 from recprism.rule.pool import Pool
 
 Ints = NDArray[np.int64]
@@ -35,7 +35,7 @@ class Page:
     """The list of one user, and everything that the rule looked at to make it.
 
     Attributes:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the list.
         user: Row number of the user.
         row: The user's row in ``pool``: 0, or ``user`` if the rule needs the lists of all users.
@@ -47,7 +47,7 @@ class Page:
         limited: Whether the rule's own list could lose more than its limit, so that this is the base list.
     """
 
-    scenario: Scenario
+    problem: Problem
     rule: Rule
     user: int
     row: int
@@ -61,7 +61,7 @@ class Page:
     @classmethod
     def of(
         cls,
-        scenario: Scenario,
+        problem: Problem,
         rule: Rule,
         user: int,
         *,
@@ -72,47 +72,47 @@ class Page:
         """Collect what the rule needs for one user.
 
         Args:
-            scenario: What is served.
+            problem: What is served.
             rule: What makes the list.
             user: Row number of the user.
             removed: Items that no user can be shown.
             seen: An item that the user has consumed in addition.
             forgotten: An item of the user's history that no longer counts; it is not shown either.
         """
-        if rule.k != scenario.k:
+        if rule.k != problem.k:
             raise InputError(
-                f"the rule makes lists of {rule.k} items and the scenario serves {scenario.k}; give both the same k"
+                f"the rule makes lists of {rule.k} items and the problem serves {problem.k}; give both the same k"
             )
-        tied = rule.goal.ties_users or scenario.constraints.tail_floor > 0
+        tied = rule.goal.ties_users or problem.constraints.tail_floor > 0
         if tied and len(removed):
-            bans = Constraints(banned=scenario.base.item_ids[np.asarray(removed)])
-            other = scenario.under(scenario.constraints.with_those_of(bans))
+            bans = Constraints(banned=problem.base.item_ids[np.asarray(removed)])
+            other = problem.under(problem.constraints.with_those_of(bans))
             return cls.of(other, rule, user, seen=seen, forgotten=forgotten)
-        rule = _with_unit(scenario, rule)
+        rule = _with_unit(problem, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
         if rule.lifts is not None:
             raise InputError("this rule lifts items for all users; `recprism explain RUN` says why each is lifted")
-        items, scores = scenario.candidates_after([], rule.candidates, rows)
-        features = scenario.features if rows is None else scenario.features.of_users(rows)
-        method = scenario.constrained(rule.reranker(), users=rows, k=rule.k)
+        items, scores = problem.candidates_after([], rule.candidates, rows)
+        features = problem.features if rows is None else problem.features.of_users(rows)
+        method = problem.constrained(rule.reranker(), users=rows, k=rule.k)
         gone = np.array([*removed, *(() if seen is None else (seen,))], np.int64)
         if len(gone):
-            own = scenario.candidates_after([gone[None]], rule.candidates, np.array([user]))
+            own = problem.candidates_after([gone[None]], rule.candidates, np.array([user]))
             items, scores = items.copy(), np.array(scores, np.float64)
             items[row], scores[row] = own[0][0], own[1][0]
             method = _without_pins(method, gone, row)
         own_history = seen is None and forgotten is None
         if not own_history:
-            features = _with_history(scenario, features, row, user, seen, forgotten)
+            features = _with_history(problem, features, row, user, seen, forgotten)
         pool, pins = method.pool_and_pins(items, scores, rule.k, features)
-        # A run for all users takes seconds: the scenario remembers the lists for the next question.
+        # A run for all users takes seconds: the problem remembers the lists for the next question.
         known: dict[float, Ints] = (
-            scenario.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
+            problem.once(("reasons", str(rule.at(0.0).to_dict())), dict) if tied and own_history else {}
         )
-        page = cls(scenario, rule, user, row, pool, pins, features, method, known)
-        if not rule.limits or scenario.constraints.tail_floor > 0:
+        page = cls(problem, rule, user, row, pool, pins, features, method, known)
+        if not rule.limits or problem.constraints.tail_floor > 0:
             return page
-        plain = cls.of(scenario, rule.by_relevance(), user, removed=removed, seen=seen, forgotten=forgotten)
+        plain = cls.of(problem, rule.by_relevance(), user, removed=removed, seen=seen, forgotten=forgotten)
         is_limited = beyond_limits(plain.items[None], page.items[None], rule.limits)[0]
         return replace(plain, limited=True) if is_limited else page
 
@@ -193,7 +193,7 @@ class Page:
         """Return what the list reaches of each goal, as its metric counts it; pins are left out."""
         items, found = self.candidates[self.chosen][None], {}
         for goal in self.rule.goals:
-            alone = Optimal(trade_off=1.0, goals={goal: 1.0}, units=self.rule.units)
+            alone = ListSearch(trade_off=1.0, goals={goal: 1.0}, units=self.rule.units)
             parts = self._objective(alone).parts(items, np.zeros(items.shape), shown=self.shown_elsewhere)
             found[goal] = float(parts.total[0])
         if TIED_TOGETHER in found:  # one value for all lists together
@@ -201,7 +201,7 @@ class Page:
             found[TIED_TOGETHER] = self.rule.units[TIED_TOGETHER] * len(shown) / len(self.lists)
         return found
 
-    def _objective(self, method: Optimal) -> Objective:
+    def _objective(self, method: ListSearch) -> Objective:
         only = np.array([self.row])
         pool = Pool(self.pool.items[only], self.pool.relevance[only], self.pool.lengths[only], self.pool.n_items)
         free = max(1, int((self.pins[self.row] < 0).sum()))
@@ -244,7 +244,7 @@ class Page:
     @cached_property
     def ranked(self) -> defaultdict[int, tuple[int, float]]:
         """Item number -> rank by relevance alone, from 1, and score; 0 and NaN if it is not among the candidates."""
-        items, scores = (array[self.user].tolist() for array in self.scenario.candidates)
+        items, scores = (array[self.user].tolist() for array in self.problem.candidates)
         return defaultdict(lambda: (0, math.nan), zip(items, enumerate(scores, 1), strict=True))
 
     def is_in(self, item: int, trade_off: float) -> bool:
@@ -262,12 +262,12 @@ class Page:
         return math.inf if self.tied else PRECISION
 
 
-def _with_unit(scenario: Scenario, rule: Rule) -> Rule:
+def _with_unit(problem: Problem, rule: Rule) -> Rule:
     """Return the rule with the unit of the goal that depends on the number of users."""
     if TIED_TOGETHER not in rule.goals or TIED_TOGETHER in rule.units:
         return rule
-    sizes = (rule.k, scenario.seen.n_rows, scenario.seen.n_cols)
-    return replace(rule, units={**rule.units, **goal_units({TIED_TOGETHER: 1.0}, scenario.features, *sizes)})
+    sizes = (rule.k, problem.seen.n_rows, problem.seen.n_cols)
+    return replace(rule, units={**rule.units, **goal_units({TIED_TOGETHER: 1.0}, problem.features, *sizes)})
 
 
 def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
@@ -280,14 +280,14 @@ def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
 
 
 def _with_history(
-    scenario: Scenario, features: Features, row: int, user: int, seen: int | None, forgotten: int | None
+    problem: Problem, features: Features, row: int, user: int, seen: int | None, forgotten: int | None
 ) -> Features:
     """Return the features with one more item in the user's history, or with one that no longer counts."""
-    if not len(scenario.subtopics):
+    if not len(problem.subtopics):
         return features
-    history = np.zeros((1, scenario.seen.n_cols), np.float32)
-    others = [item for item in scenario.seen_in_time(user).tolist() if item not in (seen, forgotten)]
+    history = np.zeros((1, problem.seen.n_cols), np.float32)
+    others = [item for item in problem.seen_in_time(user).tolist() if item not in (seen, forgotten)]
     items = others if seen is None else [*others, seen]  # what is consumed now is the latest
-    history[0, items if scenario.history_window is None else items[-scenario.history_window :]] = 1.0
-    intents = subtopic_probabilities(history, scenario.subtopics)
+    history[0, items if problem.history_window is None else items[-problem.history_window :]] = 1.0
+    intents = subtopic_probabilities(history, problem.subtopics)
     return features.with_user_subtopics(row, torch.from_numpy(intents[0]))

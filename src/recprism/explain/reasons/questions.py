@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.explain.reasons._comparisons import (
@@ -31,11 +31,11 @@ from recprism.rule.kernels.parts import PARTS
 from recprism.rule.rule import Rule
 
 
-def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
+def why(problem: Problem, rule: Rule, user: Id, item: Id) -> Reason:
     """Explain why an item is in a user's list.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
         item: Id of an item in the user's list.
@@ -43,7 +43,7 @@ def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
     Raises:
         InputError: If an id is unknown, or the item is not in the list.
     """
-    page, number = opened(scenario, rule, user, item)
+    page, number = opened(problem, rule, user, item)
     if number not in page.items:
         raise InputError(f"item {item!r} is not in the list of user {user!r}; ask why_not, or take an item of the list")
     listed = page.items[page.items >= 0].tolist()
@@ -51,48 +51,48 @@ def why(scenario: Scenario, rule: Rule, user: Id, item: Id) -> Reason:
     return found
 
 
-def why_list(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
+def why_list(problem: Problem, rule: Rule, user: Id) -> tuple[Reason, ...]:
     """Explain every item of a user's list, in the order of the list; faster than :func:`why` for each.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
     """
-    return reasons_of(Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user")), lambda _: True)
+    return reasons_of(Page.of(problem, rule, position_of(user, problem.split.user_ids, "user")), lambda _: True)
 
 
-def why_newcomers(scenario: Scenario, rule: Rule, user: Id) -> tuple[Reason, ...]:
+def why_newcomers(problem: Problem, rule: Rule, user: Id) -> tuple[Reason, ...]:
     """Explain the items of a user's list that the base list lacks, in the order of the list.
 
     It does not look for the trade-off at which they enter, so it is several times faster than :func:`why_list`.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
     """
-    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
+    page = Page.of(problem, rule, position_of(user, problem.split.user_ids, "user"))
     return tuple(it for it in reasons_of(page) if it.newcomer)
 
 
-def reason_codes(scenario: Scenario, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
+def reason_codes(problem: Problem, rule: Rule, user: Id) -> dict[Id, tuple[str, ...]]:
     """Return item id -> the codes of its reason, for every item of a user's list; faster than :func:`why_list`.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
     """
-    page = Page.of(scenario, rule, position_of(user, scenario.split.user_ids, "user"))
+    page = Page.of(problem, rule, position_of(user, problem.split.user_ids, "user"))
     return {it.item: it.codes for it in reasons_of(page)}
 
 
-def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
+def why_not(problem: Problem, rule: Rule, user: Id, item: Id) -> ReasonNot:
     """Explain why an item is not in a user's list.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
         item: Id of an item that is not in the user's list.
@@ -100,7 +100,7 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
     Raises:
         InputError: If an id is unknown, or the item is in the list.
     """
-    page, number = opened(scenario, rule, user, item)
+    page, number = opened(problem, rule, user, item)
     if number in page.items:
         raise InputError(f"item {item!r} is in the list of user {user!r}; ask why")
     facts = facts_outside(page, number)
@@ -109,7 +109,7 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
     codes, replaces = kept_out(page, number)
     new: tuple[str, ...] = ()
     if replaces is not None:
-        replaced = position_of(replaces.item, scenario.split.item_ids, "item")
+        replaced = position_of(replaces.item, problem.split.item_ids, "item")
         new = new_categories_of(page, number, page.items[(page.items >= 0) & (page.items != replaced)])
     below = [t for t in page.grid if t < rule.trade_off]
     above = [t for t in page.grid if t > rule.trade_off]
@@ -124,7 +124,7 @@ def why_not(scenario: Scenario, rule: Rule, user: Id, item: Id) -> ReasonNot:
 
 
 def what_if(
-    scenario: Scenario,
+    problem: Problem,
     rule: Rule,
     user: Id,
     *,
@@ -137,7 +137,7 @@ def what_if(
     """Run the rule again after a change, or after several.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         user: Id of the user.
         without: Id of an item that no user can be shown, or several; a pin of it is released.
@@ -154,24 +154,24 @@ def what_if(
     if not changed:
         raise InputError("nothing is changed; give without, ban, price, seen or forget")
     ids = np.array([]) if without is None else np.atleast_1d(np.asarray(without))
-    removed = id_positions(as_id_array(ids, "item"), scenario.split.item_ids, "item").tolist() if len(ids) else []
+    removed = id_positions(as_id_array(ids, "item"), problem.split.item_ids, "item").tolist() if len(ids) else []
     if ban is not None:
-        if ban not in scenario.subtopics.names:
-            raise InputError(f"there is no category {ban!r}; there are {', '.join(scenario.subtopics.names)}")
-        has = scenario.subtopics.items.indices == scenario.subtopics.names.index(ban)
-        removed += scenario.subtopics.items.row_of_entry[has].tolist()
-    row = position_of(user, scenario.split.user_ids, "user")
-    consumed = None if seen is None else position_of(seen, scenario.split.item_ids, "item")
-    forgotten = None if forget is None else position_of(forget, scenario.split.item_ids, "item")
-    if forgotten is not None and forgotten not in scenario.seen.row(row):
+        if ban not in problem.subtopics.names:
+            raise InputError(f"there is no category {ban!r}; there are {', '.join(problem.subtopics.names)}")
+        has = problem.subtopics.items.indices == problem.subtopics.names.index(ban)
+        removed += problem.subtopics.items.row_of_entry[has].tolist()
+    row = position_of(user, problem.split.user_ids, "user")
+    consumed = None if seen is None else position_of(seen, problem.split.item_ids, "item")
+    forgotten = None if forget is None else position_of(forget, problem.split.item_ids, "item")
+    if forgotten is not None and forgotten not in problem.seen.row(row):
         raise InputError(f"item {forget!r} is not in the history of user {user!r}; choose one that is")
-    old = Page.of(scenario, rule, row)
+    old = Page.of(problem, rule, row)
     new_rule = rule if price is None else rule.at(price)
-    new = Page.of(scenario, new_rule, row, removed=sorted(set(removed)), seen=consumed, forgotten=forgotten)
+    new = Page.of(problem, new_rule, row, removed=sorted(set(removed)), seen=consumed, forgotten=forgotten)
     before, after = (item_ids(page, page.items) for page in (old, new))
     parts = [dict(zip(PARTS, page.own_parts.tolist(), strict=True)) for page in (old, new)]
     return WhatIf(
-        user=plain(scenario.split.user_ids[row]),
+        user=plain(problem.split.user_ids[row]),
         changed=changed,
         before=tuple(before),
         after=tuple(after),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from recprism.common.threads import share_work
 from recprism.forms.dials.kernels import user_vectors as loops
-from recprism.forms.dials.kernels.user_state import Problem
+from recprism.forms.dials.kernels.user_state import MarginPrograms
 from recprism.forms.dials.result import Pairs
 from recprism.forms.dials.wanted import Wanted
 from recprism.models import Factors
@@ -38,7 +38,7 @@ class UserAnswer:
 def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
     """Solve the problems of all users, shared among threads; the result does not depend on the number of threads."""
     by_user = np.argsort(wanted.users, kind="stable")
-    problem = Problem(*_problem(base, wanted, by_user, order))
+    problem = MarginPrograms(*_problem(base, wanted, by_user, order))
     x = np.empty(base.user.shape)
     status = np.empty(base.n_users, np.int8)
 
@@ -53,7 +53,7 @@ def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
 
 
 def _problem(base: Factors, wanted: Wanted, by_user: NDArray[np.int64], order: bool) -> tuple[Any, ...]:
-    """Build the fields of ``Problem``."""
+    """Build the fields of ``MarginPrograms``."""
     counts = np.bincount(wanted.users, minlength=base.n_users)
     out = wanted.exclude.take_rows(by_user)
     bias = np.zeros(base.n_items) if base.item_bias is None else base.item_bias.astype(np.float64)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.display import Displayed
 from recprism.data.concepts import Concepts
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.dials.rest import Rest, find_rest
@@ -212,7 +212,7 @@ def lists_to_dials(
     concepts: Concepts | Subtopics,
     *,
     base_lists: ArrayLike | None = None,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     users: ArrayLike | None = None,
     ordered: bool = False,
     demote: bool = False,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.common.threads import share_work
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.forms.dials.kernels import weights as loops
 from recprism.forms.dials.kernels.weights_state import Found, Rivals, Rows
 from recprism.forms.dials.weights import USERS_AT_ONCE, no_answers
@@ -46,7 +46,7 @@ class GroupedItems:
         place[order] = torch.arange(len(order), device=item.device)
         return cls(item[order].contiguous(), place, torch.bincount(group, minlength=rows.concepts.shape[1]))
 
-    def rivals(self, user: Tensor, lists: Tensor, exclude: Incidence | None) -> tuple[Tensor, Tensor]:
+    def rivals(self, user: Tensor, lists: Tensor, exclude: SparseRows | None) -> tuple[Tensor, Tensor]:
         """Score all items for a block of users.
 
         Args:
@@ -78,7 +78,7 @@ def solve_on_device(
     *,
     spread: NDArray[np.float64],
     cost: NDArray[np.float64],
-    exclude: Incidence | None = None,
+    exclude: SparseRows | None = None,
 ) -> Found:
     """Find the weights of users on a device; see :func:`recprism.forms.dials.weights.solve`.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.forms.dials._user_vectors import solve
 from recprism.forms.dials.result import CompiledVectors, compiled
@@ -22,7 +22,7 @@ def lists_to_vectors(
     base: Factors,
     lists: ArrayLike,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     users: ArrayLike | None = None,
     margin: float | None = None,
     order: bool = False,
@@ -62,7 +62,7 @@ def widen_margins(
     factors: Factors,
     k: int,
     *,
-    exclude: Incidence | Any | None = None,
+    exclude: SparseRows | Any | None = None,
     margin: float | None = None,
     decoded: ArrayLike | None = None,
 ) -> tuple[Factors, CompiledVectors]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -27,7 +27,7 @@ class Wanted:
 
     users: NDArray[np.int64]
     lists: NDArray[np.int64]
-    exclude: Incidence
+    exclude: SparseRows
     margin: NDArray[np.float64]
     spread: NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Wanted:
         lists: ArrayLike,
         *,
         users: ArrayLike | None,
-        exclude: Incidence | Any | None,
+        exclude: SparseRows | Any | None,
         margin: float,
     ) -> Wanted:
         """Check the arguments of ``lists_to_vectors``."""
@@ -49,7 +49,7 @@ class Wanted:
                 f"{len(chosen)} lists for {len(rows)} users; give one list per user, or name the users with users="
             )
         shape = (len(chosen), base.n_items)
-        out = Incidence.empty(shape) if exclude is None else Incidence.coerce(exclude)
+        out = SparseRows.empty(shape) if exclude is None else SparseRows.coerce(exclude)
         if out.shape != shape:
             raise InputError(f"exclude has shape {out.shape}; it needs one row per list and a column per item, {shape}")
         _require_on_offer(chosen, out)
@@ -135,7 +135,7 @@ def _as_users(users: ArrayLike, n_users: int) -> NDArray[np.int64]:
     return array
 
 
-def _require_on_offer(lists: NDArray[np.int64], exclude: Incidence) -> None:
+def _require_on_offer(lists: NDArray[np.int64], exclude: SparseRows) -> None:
     row, place = np.nonzero(lists >= 0)
     keys = row * exclude.n_cols + lists[row, place]
     hit = np.flatnonzero(np.isin(keys, exclude.keys))

@@ -14,7 +14,7 @@ from recprism.common.display import Displayed
 from recprism.common.files import readable
 from recprism.common.ids import as_id_array, id_positions, ids_at
 from recprism.data.id_files import read_with_ids, write_with_ids
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
 SCORES = "scores"
@@ -101,16 +101,16 @@ class ScoredCandidates(Displayed):
         return replace(self, items=self.items[rows], scores=self.scores[rows], user_ids=self.user_ids[rows])
 
     def rank(
-        self, k: int, *, exclude: Incidence | Any | None = None, users: NDArray[Any] | None = None
+        self, k: int, *, exclude: SparseRows | Any | None = None, users: NDArray[Any] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rank the best k candidates of each user; arguments and result are those of :meth:`recprism.Factors.rank`."""
         if users is not None:
-            hidden = None if exclude is None else Incidence.coerce(exclude).take_rows(users)
+            hidden = None if exclude is None else SparseRows.coerce(exclude).take_rows(users)
             return self.of_users(users).rank(k, exclude=hidden)
         items, scores = self.items, self.scores
         if exclude is not None:
             keys = np.arange(self.n_users)[:, None] * self.n_items + items
-            gone = np.isin(keys, Incidence.coerce(exclude).keys) | (items < 0)
+            gone = np.isin(keys, SparseRows.coerce(exclude).keys) | (items < 0)
             order = np.argsort(gone, axis=1, kind="stable")
             items = np.take_along_axis(np.where(gone, -1, items), order, 1)
             scores = np.take_along_axis(np.where(gone, np.float32(-np.inf), scores), order, 1)

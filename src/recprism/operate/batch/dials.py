@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.concepts import Concepts
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.forms.dials.kernels.weights_state import Rows
 from recprism.forms.dials.named import MARGIN, NEW, OLD, ROUNDING, SCALES
@@ -45,7 +45,7 @@ class DialFitter:
     def __init__(self, item: Tensor, subtopics: Subtopics) -> None:
         self._item, self._concepts = item, Concepts.from_subtopics(subtopics)
 
-    def __call__(self, user: Tensor, lists: Tensor, base: Tensor, exclude: Incidence | None) -> FittedDials:
+    def __call__(self, user: Tensor, lists: Tensor, base: Tensor, exclude: SparseRows | None) -> FittedDials:
         """Fit the weights of a block of users, as :func:`recprism.forms.dials.lists_to_dials` does.
 
         Scores are computed on the device of the vectors; the programs run on the processors.

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.common.checks import Whole
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models.settings import choose_device
 from recprism.operate.batch.dials import DialFitter, FittedDials
 from recprism.ranking import topk
-from recprism.rule import Constrained, Features, Optimal
+from recprism.rule import Constrained, Features, ListSearch
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.kernels.prices import fading_of, filling_of, prices_of
 from recprism.rule.limits import beyond_limits
-from recprism.rule.optimal import most_relevant, search
+from recprism.rule.list_search import most_relevant, search
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -118,14 +118,14 @@ class BatchRule:
     def subtopics(self) -> Subtopics:
         """The categories of the items; a dial adds its whole weight to each item that has the category."""
         file = self.file
-        return Subtopics(file.names, Incidence(file.indptr, file.indices, len(file.names)))
+        return Subtopics(file.names, SparseRows(file.indptr, file.indices, len(file.names)))
 
     @cached_property
     def fit(self) -> DialFitter:
         """What fits the dials."""
         return DialFitter(self._item, self.subtopics)
 
-    def __call__(self, user: NDArray[np.float32], seen: Incidence | None = None) -> BatchLists:
+    def __call__(self, user: NDArray[np.float32], seen: SparseRows | None = None) -> BatchLists:
         """Make the lists of a block of users; memory grows with the block.
 
         Args:
@@ -150,7 +150,7 @@ class BatchRule:
                 fitted = self.fit(vectors, lists, base, hidden)
         return BatchLists(chosen, own, base.cpu().numpy(), fitted)
 
-    def search(self, candidates: Tensor, scores: Tensor, seen: Incidence | None = None) -> Tensor:
+    def search(self, candidates: Tensor, scores: Tensor, seen: SparseRows | None = None) -> Tensor:
         """Search for the best lists, (n_users, k) item numbers, on the device of the candidates.
 
         Args:
@@ -159,9 +159,9 @@ class BatchRule:
             seen: The users' history, (n_users, n_items).
         """
         rule, features = self._rule(), self._features(seen, len(candidates), candidates.device)
-        method: Optimal | Constrained = rule
-        by_relevance = Optimal(trade_off=0.0)
-        plain: Optimal | Constrained = by_relevance
+        method: ListSearch | Constrained = rule
+        by_relevance = ListSearch(trade_off=0.0)
+        plain: ListSearch | Constrained = by_relevance
         pins = self._kept.pins(len(candidates), self.k, seen)
         if self._kept.shares or self._kept.pinned:
             kept = replace(self._kept, banned=np.zeros(0, np.int64), pinned=pins)  # banned items are hidden
@@ -173,7 +173,7 @@ class BatchRule:
         beyond = beyond_limits(base.cpu().numpy(), lists.cpu().numpy(), self.file.limits)
         return torch.where(torch.from_numpy(beyond).to(lists.device)[:, None], base, lists)
 
-    def _rule(self) -> Optimal:
+    def _rule(self) -> ListSearch:
         file = self.file
         return _FileRule(
             goals=file.goals,
@@ -183,21 +183,21 @@ class BatchRule:
             file=file,
         )
 
-    def _hidden(self, seen: Incidence | None, n_users: int) -> Incidence | None:
+    def _hidden(self, seen: SparseRows | None, n_users: int) -> SparseRows | None:
         """Return the pairs that no list shows: seen and banned items."""
         if seen is None and not len(self._kept.banned):
             return None
         shape = (n_users, len(self._item))
-        return (Incidence.empty(shape) if seen is None else seen).with_cols(self._kept.banned)
+        return (SparseRows.empty(shape) if seen is None else seen).with_cols(self._kept.banned)
 
-    def _features(self, seen: Incidence | None, n_users: int, device: torch.device) -> Features:
+    def _features(self, seen: SparseRows | None, n_users: int, device: torch.device) -> Features:
         history = None
         if self.file.history_weight:
-            history = self._history(seen if seen is not None else Incidence.empty((n_users, len(self._item))))
+            history = self._history(seen if seen is not None else SparseRows.empty((n_users, len(self._item))))
         topics = self.subtopics if self.file.names else None
         return Features(subtopics=topics, user_subtopics=history, device=device)
 
-    def _history(self, seen: Incidence) -> NDArray[np.float64]:
+    def _history(self, seen: SparseRows) -> NDArray[np.float64]:
         """Return the sums of the users' items by category, (n_users, n_categories)."""
         file, n = self.file, len(self.file.names)
         counts = np.diff(file.indptr)[seen.indices]
@@ -225,7 +225,7 @@ class BatchRule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _FileRule(Optimal):
+class _FileRule(ListSearch):
     """The search with the data of an exported rule."""
 
     file: RuleFile

@@ -21,7 +21,7 @@ from recprism.common.files import atomic_path, is_left_over, readable, require_n
 from recprism.common.ids import id_series
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.common.version import __version__
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.stream import stream_parquet
 from recprism.errors import InputError
 from recprism.forms.differences import Asked, differences
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SCHEMA, VERSION = "recprism.batch", 1
 MANIFEST = "batch.json"
 SHARD_USERS = 50_000
-Shard = tuple[int, int, int, Incidence | None]
+Shard = tuple[int, int, int, SparseRows | None]
 """Number, first user, user after the last, and seen items of these users."""
 
 
@@ -213,7 +213,7 @@ def _opened(job: BatchJob) -> tuple[BatchRule, UserVectors]:
 class _Pieces(Sequence[Shard]):
     """The shards to make; the seen items of a shard are cut out when it is taken."""
 
-    def __init__(self, shards: list[tuple[int, int, int]], seen: Incidence | None) -> None:
+    def __init__(self, shards: list[tuple[int, int, int]], seen: SparseRows | None) -> None:
         self._shards, self._seen = shards, seen
 
     def __len__(self) -> int:
@@ -253,7 +253,7 @@ def _seen_files(seen: str | Path) -> list[Path]:
     return files
 
 
-def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> Incidence | None:
+def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> SparseRows | None:
     """Read the seen items.
 
     Raises:

@@ -14,7 +14,7 @@ from recprism.rule.constraints.repair import ROUNDING, Limits, in_the_places_lef
 from recprism.rule.constraints.violations import Unmet
 
 if TYPE_CHECKING:
-    from recprism.data.incidence import Incidence
+    from recprism.data.sparse_rows import SparseRows
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -160,7 +160,7 @@ class ResolvedConstraints:
             row[0, place - 1] = item
         return row
 
-    def pins(self, n_users: int, k: int | None = None, seen: Incidence | None = None) -> Ints:
+    def pins(self, n_users: int, k: int | None = None, seen: SparseRows | None = None) -> Ints:
         """Return pinned items in the first k places, (n_users, k); -1 where nothing is pinned.
 
         Args:

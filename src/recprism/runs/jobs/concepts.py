@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.ids import known_positions, show_names
 from recprism.data.concepts import Concepts
 from recprism.data.frames import attributes_from_frame, subtopics_from_frame
@@ -29,14 +29,14 @@ NAMES = ("item_id", "title", ROW)
 """Columns that say which item a row is about."""
 
 
-def find_concepts(run: Run, words: Sequence[str], scenario: Scenario, min_support: int = 2) -> Concepts:
+def find_concepts(run: Run, words: Sequence[str], problem: Problem, min_support: int = 2) -> Concepts:
     """Build concepts from the words of a request.
 
     Args:
         run: A trained run.
         words: ``categories``, ``popularity``, ``clusters=N`` (of the item vectors), a column of the run's items, or a
             file. A file has item_id and one row per item, or it is a long table item_id, subtopic[, weight].
-        scenario: Its candidates count for the support.
+        problem: Its candidates count for the support.
         min_support: How many candidate items a concept must tell from the others.
 
     Raises:
@@ -44,9 +44,9 @@ def find_concepts(run: Run, words: Sequence[str], scenario: Scenario, min_suppor
     """
     if min_support < 1:
         raise InputError(f"--min-support is {min_support}; pass a whole number of at least 1")
-    shown = np.unique(scenario.candidates[0])
+    shown = np.unique(problem.candidates[0])
     shown = shown[shown >= 0]
-    return _joined([(word, _of_word(run, word, scenario, shown, min_support)) for word in words], shown, min_support)
+    return _joined([(word, _of_word(run, word, problem, shown, min_support)) for word in words], shown, min_support)
 
 
 def as_subtopics(concepts: Concepts) -> Subtopics:
@@ -79,28 +79,28 @@ def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_suppor
     return whole
 
 
-def _of_word(run: Run, word: str, scenario: Scenario, shown: np.ndarray, min_support: int) -> Concepts:
+def _of_word(run: Run, word: str, problem: Problem, shown: np.ndarray, min_support: int) -> Concepts:
     items = run.items()
     if word in (CATEGORIES, POPULARITY, CLUSTERS) and word in items.columns:
         log.warning("--concepts %s: the items have a column of this name, which is not used; rename it to use it", word)
     if word == CATEGORIES:
-        if not len(scenario.subtopics):
+        if not len(problem.subtopics):
             raise InputError("--concepts categories: the items of this run have no categories; name other concepts")
-        return Concepts.from_subtopics(scenario.subtopics)
+        return Concepts.from_subtopics(problem.subtopics)
     if word == POPULARITY:
-        return Concepts.from_popularity(scenario.split.train.col_counts)
+        return Concepts.from_popularity(problem.split.train.col_counts)
     if word.partition("=")[0] == CLUSTERS:
         n = _number_of_clusters(word)
-        return Concepts.from_clusters(scenario.factors.item, titles_of(items), n, seed=run.config.seed)
+        return Concepts.from_clusters(problem.factors.item, titles_of(items), n, seed=run.config.seed)
     if word in items.columns and word != "item_id":
-        return _of_column(items, word, "items.parquet", scenario, shown, min_support)
+        return _of_column(items, word, "items.parquet", problem, shown, min_support)
     if not (Path(word).suffix or Path(word).exists()):
         columns = show_names(name for name in items.columns if name != "item_id") or "none"
         raise InputError(
             f"--concepts {word}: there is no such concept; choose {CATEGORIES}, {POPULARITY}, {CLUSTERS}=N, a file "
             f"with item_id, or a column of the items of this run (which are: {columns})"
         )
-    parts = list(_of_file(word, scenario, shown, min_support))
+    parts = list(_of_file(word, problem, shown, min_support))
     return parts[0].joined(*parts[1:])
 
 
@@ -111,9 +111,9 @@ def _number_of_clusters(word: str) -> int:
     return int(given) if given else USUAL_CLUSTERS
 
 
-def _of_file(path: str, scenario: Scenario, shown: np.ndarray, min_support: int) -> Iterator[Concepts]:
+def _of_file(path: str, problem: Problem, shown: np.ndarray, min_support: int) -> Iterator[Concepts]:
     """Read a table with one row per item, or a long table of categories."""
-    table, ids = read_table(path, required=("item_id",)), scenario.split.item_ids
+    table, ids = read_table(path, required=("item_id",)), problem.split.item_ids
     if "subtopic" in table.columns:
         yield Concepts.from_subtopics(subtopics_from_frame(long_categories(table, path).table, ids, where=path))
         return
@@ -124,11 +124,11 @@ def _of_file(path: str, scenario: Scenario, shown: np.ndarray, min_support: int)
     if not columns:
         raise InputError(f"{path}: has no column next to {', '.join(items.columns)}; add one that describes the items")
     for name in columns:
-        yield _of_column(items, name, path, scenario, shown, min_support)
+        yield _of_column(items, name, path, problem, shown, min_support)
 
 
 def _of_column(
-    items: pl.DataFrame, name: str, where: str, scenario: Scenario, shown: np.ndarray, min_support: int
+    items: pl.DataFrame, name: str, where: str, problem: Problem, shown: np.ndarray, min_support: int
 ) -> Concepts:
     """Read a column: numbers, 0 and 1, or categories in any form that a column of categories may have."""
     column = items[name]
@@ -142,7 +142,7 @@ def _of_column(
         return Concepts.from_column(name, numbers)
     table = pl.DataFrame({"item_id": items["item_id"], name: column})
     long = read_categories(table, CategoryColumns((name,)), where).table
-    topics = subtopics_from_frame(long, scenario.split.item_ids, where=where)
+    topics = subtopics_from_frame(long, problem.split.item_ids, where=where)
     count = np.bincount(topics.items.take_rows(shown).indices, minlength=len(topics))
     enough = np.flatnonzero(count >= min_support)  # a column of titles has as many values as items
     kept = np.isin(topics.items.indices, enough)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recprism.budget.audit import COST
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.log import phase
 from recprism.data.concepts import Concepts
@@ -82,36 +82,36 @@ def dials_of(
         InputError: If the run has no result, or its items have no concepts.
     """
     found = run.load_result()
-    scenario = found.context(live=live)
-    named = find_concepts(run, concepts, scenario, min_support) if concepts else None
-    dials = _compiled(found, scenario, ordered, rest, named)
-    labelled = len(scenario.split.part(scenario.part)) > 0
+    problem = found.context(live=live)
+    named = find_concepts(run, concepts, problem, min_support) if concepts else None
+    dials = _compiled(found, problem, ordered, rest, named)
+    labelled = len(problem.split.part(problem.part)) > 0
     names = (COST,) if labelled else ()
     lists = (dials.base_lists, dials.lists, dials.served)
-    base, wanted_values, given = (scenario.judge(it, names) if labelled else {} for it in lists)
+    base, wanted_values, given = (problem.judge(it, names) if labelled else {} for it in lists)
 
     def change(of: Mapping[str, Any]) -> float | None:
         return float(np.nanmean(of[COST]) / np.nanmean(base[COST]) - 1) if labelled else None
 
-    gain = dials.explained_gain(lambda it: scenario.judge(it, (found.objective,))[found.objective])
+    gain = dials.explained_gain(lambda it: problem.judge(it, (found.objective,))[found.objective])
     return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
 
 
-def _compiled(found: Result, scenario: Scenario, ordered: bool, rest: bool, concepts: Concepts | None) -> Dials:
+def _compiled(found: Result, problem: Problem, ordered: bool, rest: bool, concepts: Concepts | None) -> Dials:
     """Compile the lists of a rule, or of vectors that players found."""
     if found.rule is not None:
-        return compile_dials(scenario, found.rule, ordered=ordered, rest=rest, concepts=concepts)
-    named = Concepts.from_subtopics(scenario.subtopics) if concepts is None else concepts
+        return compile_dials(problem, found.rule, ordered=ordered, rest=rest, concepts=concepts)
+    named = Concepts.from_subtopics(problem.subtopics) if concepts is None else concepts
     if not len(named):
         raise InputError(
             "dials need categories of the items and there are none; name other concepts, such as --concepts clusters=20"
         )
     return lists_to_dials(
-        scenario.factors,
-        scenario.rank(found.model)[0],
+        problem.factors,
+        problem.rank(found.model)[0],
         named,
-        base_lists=scenario.base_lists,
-        exclude=scenario.hidden,
+        base_lists=problem.base_lists,
+        exclude=problem.hidden,
         ordered=ordered,
         demote=True,
         rest=rest,

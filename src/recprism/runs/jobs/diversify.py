@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from recprism.budget.popularity import POPULARITY, judged_popularity
-from recprism.budget.scenario import Ranker, Scenario
+from recprism.budget.problem import Problem, Ranker
 from recprism.cmb import CMB, Step
 from recprism.cmb.controls import control_perturbations
 from recprism.cmb.history import Progress
@@ -104,7 +104,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
         raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
     with run.discarded_on_failure():
         model = _fitted(run, wanted, on_step, executor)
-        run.save_result(Result.of_search(run.scenario(), model))
+        run.save_result(Result.of_search(run.problem(), model))
         run.event(
             "diversified",
             iterations=len(model.history_),
@@ -166,15 +166,15 @@ def diversify_within(
         ConstraintError: If the lists cannot keep a constraint.
     """
     run.require_undiversified(overwrite=overwrite)
-    scenario = run.scenario(constraints=asked.constraints).with_window(asked.history_window)
-    scenario = scenario.with_clusters(clusters)
-    if asked.clusters not in (None, clusters_hash(scenario.clusters)):
+    problem = run.problem(constraints=asked.constraints).with_window(asked.history_window)
+    problem = problem.with_clusters(clusters)
+    if asked.clusters not in (None, clusters_hash(problem.clusters)):
         raise InputError("the request was made with clusters of users; pass the same ones as clusters=")
-    found, before = ask(scenario, asked.question, on_step)
-    kept = replace(Result.of_rule(scenario, found), asked_before=before, run=run)
+    found, before = ask(problem, asked.question, on_step)
+    kept = replace(Result.of_rule(problem, found), asked_before=before, run=run)
     _require_kept(asked, kept)
     if kept.is_changed:  # the path first: a run that is read between the two writes has no result without its path
-        scenario.keep_path(found.question.goal)
+        problem.keep_path(found.question.goal)
     keep_result(run, asked, kept, kept.to_dict())
     return kept
 
@@ -197,7 +197,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
     _require_kept(asked, kept)
     staged = run.staged()
     with staged.discarded_on_failure():
-        clusters = clusters_hash(kept.scenario.clusters)
+        clusters = clusters_hash(kept.problem.clusters)
         staged.set_diversify(DiversifyConfig(within=asked.model_copy(update={"clusters": clusters})))
         staged.save_result(kept)
         staged.save_certificate(certificate)
@@ -221,18 +221,18 @@ def _require_kept(asked: BudgetConfig, found: Result) -> None:
         found.violations.require_none()
 
 
-def _controls(found: Result, seed: int) -> dict[str, tuple[Ranker, Scenario]]:
-    """Return name -> a randomised model, and the scenario that ranks its lists.
+def _controls(found: Result, seed: int) -> dict[str, tuple[Ranker, Problem]]:
+    """Return name -> a randomised model, and the problem that ranks its lists.
 
     A change of vectors is permuted, and replaced by noise of its size. A rule is run on shuffled categories.
     """
-    scenario, rule, search = found.scenario, found.rule, found.search
+    problem, rule, search = found.problem, found.rule, found.search
     if rule is not None:
-        mixed = None if rule.goal.needing("categories") is None else scenario.shuffled(seed)
+        mixed = None if rule.goal.needing("categories") is None else problem.shuffled(seed)
         return {} if mixed is None else {"shuffled categories": (rule, mixed)}
     assert search is not None
     drawn = control_perturbations(search.base_, search.delta_, search.max_step, seed)
-    return {name: (it.applied_to(search.base_), scenario) for name, it in drawn.items()}
+    return {name: (it.applied_to(search.base_), problem) for name, it in drawn.items()}
 
 
 def require_goals(model: CMB, run: Run) -> None:
@@ -267,18 +267,18 @@ def effect(
         on_step: Receives the progress.
     """
     found = run.load_result(part) if result is None else result
-    scenario = found.scenario
+    problem = found.problem
     others = _controls(found, run.config.seed) if controls else {}
     step = count_steps(on_step, "measuring", 2 + len(others))
 
-    def judge(model: Ranker, of: Scenario = scenario) -> Evaluation:
-        judged = scenario.evaluate(model, metrics, lists_of=of)
+    def judge(model: Ranker, of: Problem = problem) -> Evaluation:
+        judged = problem.evaluate(model, metrics, lists_of=of)
         step()
         return judged
 
-    before, after = judge(scenario.base), judge(found.model)
+    before, after = judge(problem.base), judge(found.model)
     if not controls:
         return Effect(before, after, compare(before, after), {})
     judged = {name: judge(*it) for name, it in others.items()}
-    judged[POPULARITY] = judged_popularity(scenario.split, part, scenario.context, metrics, hidden=scenario.hidden)
+    judged[POPULARITY] = judged_popularity(problem.split, part, problem.context, metrics, hidden=problem.hidden)
     return Effect(before, after, compare(before, after), {name: compare(before, it) for name, it in judged.items()})

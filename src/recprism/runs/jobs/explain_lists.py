@@ -16,9 +16,9 @@ from recprism.common.progress import ProgressCallback
 from recprism.data.concepts import Concepts
 from recprism.data.datasets import read_item_files
 from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
-from recprism.data.incidence import Incidence
 from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import TableReader
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -88,14 +88,14 @@ def explain_lists_of_run(
         InputError: If a file cannot be read, or the lists cannot be explained.
     """
     reader = TableReader(columns or {})
-    scenario = run.scenario(part)
-    found = _Lists.read(reader, path, base, scenario.split.user_ids, scenario.split.item_ids)
+    problem = run.problem(part)
+    found = _Lists.read(reader, path, base, problem.split.user_ids, problem.split.item_ids)
     reader.require_used()
-    items, scores = (array[:, :CANDIDATES] for array in scenario.candidates)
-    topics = scenario.subtopics
+    items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
+    topics = problem.subtopics
     if concepts:
-        topics = _only_categories(find_concepts(run, concepts, scenario, min_support))
-    return found.explain(items, scores, topics, scenario.seen, draws, seed, on_step)
+        topics = _only_categories(find_concepts(run, concepts, problem, min_support))
+    return found.explain(items, scores, topics, problem.seen, draws, seed, on_step)
 
 
 def _only_categories(concepts: Concepts) -> Subtopics:
@@ -194,7 +194,7 @@ class _Lists:
         candidates: NDArray[Any],
         scores: NDArray[Any],
         subtopics: Subtopics,
-        seen: Incidence | None,
+        seen: SparseRows | None,
         draws: int,
         seed: int,
         on_step: ProgressCallback | None,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from recprism.data.dataset import Dataset
 from recprism.data.frames import interactions_from_csr, interactions_from_frame, subtopics_from_frame
-from recprism.data.incidence import Incidence
 from recprism.data.interactions import Interactions
 from recprism.data.labels import known_rows
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -77,13 +77,13 @@ def judged_vectors(given: Any, labels: Any) -> tuple[Factors, Split]:
         return aligned(factors, labels), labels
     if not isinstance(labels, tuple) or len(labels) != 2:
         raise InputError("vectors need labels: y is a Split, or a pair of users x items matrices (seen, taken later)")
-    seen, later = (Incidence.coerce(matrix) for matrix in labels)
+    seen, later = (SparseRows.coerce(matrix) for matrix in labels)
     shape = (factors.n_users, factors.n_items)
     for name, matrix in (("seen", seen), ("taken later", later)):
         if matrix.shape != shape:
             raise InputError(f"the matrix of what was {name} has shape {matrix.shape}; the vectors make it {shape}")
     settings = {"method": "given"}
-    return factors, Split(seen, Incidence.empty(shape), later, factors.user_ids, factors.item_ids, settings)
+    return factors, Split(seen, SparseRows.empty(shape), later, factors.user_ids, factors.item_ids, settings)
 
 
 def topic_table(subtopics: Any) -> Any:
@@ -104,7 +104,7 @@ def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
     return subtopics_from_frame(topic_table(subtopics), item_ids)
 
 
-def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> Incidence:
+def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> SparseRows:
     """Return users x items of the interactions whose user and item are known; the log counts the others."""
     found = interactions_of(given)
     known, left_out = known_rows(found, user_ids, item_ids, where=None)

@@ -15,10 +15,10 @@ from recprism.budget.popularity import with_popularity
 from recprism.common.ids import as_id_array, id_positions, number_ids
 from recprism.data.datasets import ItemFiles, read_item_files
 from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
-from recprism.data.incidence import Incidence
 from recprism.data.readers.categories import CategoryColumns, CategorySummary, summarise
 from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import ROW, TableReader, read_table
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -123,8 +123,8 @@ def audit_lists(
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
     if "train" in matrices:
-        before = Incidence(matrices["train"].indptr, matrices["train"].indices, n_items)
-        empty = Incidence.empty(before.shape)
+        before = SparseRows(matrices["train"].indptr, matrices["train"].indices, n_items)
+        empty = SparseRows.empty(before.shape)
         split = Split(before, empty, empty, user_ids, np.arange(n_items))
         evaluation = with_popularity(evaluation, split, "test", context)
     n_lists, shown = lists["user_id"].n_unique(), len(np.unique(items[items >= 0]))
@@ -295,12 +295,12 @@ def as_matrix(user: NDArray[Any], item: NDArray[Any], rank: NDArray[Any], n_user
     return matrix
 
 
-def _padded(matrix: Incidence | None, n_items: int) -> Incidence | None:
-    return None if matrix is None else Incidence(matrix.indptr, matrix.indices, n_items)
+def _padded(matrix: SparseRows | None, n_items: int) -> SparseRows | None:
+    return None if matrix is None else SparseRows(matrix.indptr, matrix.indices, n_items)
 
 
 def _subtopics(about: ItemFiles, item_ids: NDArray[Any], n_items: int) -> Subtopics:
     known = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
     empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
-    items = Incidence(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
+    items = SparseRows(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
     return Subtopics(known.names, items, known.weights)

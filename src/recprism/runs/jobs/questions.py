@@ -18,8 +18,8 @@ from typing import Any
 from recprism.budget.audit import Audit
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import weighs_history
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.scenario import Scenario
 from recprism.budget.within import CertifiedRule, within_budget
 from recprism.common.progress import ProgressCallback
 from recprism.errors import RecprismError
@@ -83,51 +83,51 @@ def together_with_others(run: RunResults, own: Certificate) -> Certificate:
 # -- asking -----------------------------------------------------------------------------------------------------------
 
 
-def question_of(scenario: Scenario, question: BudgetQuestion, **others: Any) -> dict[str, Any]:
+def question_of(problem: Problem, question: BudgetQuestion, **others: Any) -> dict[str, Any]:
     """Return what makes a question differ from others on the same labels and model, in plain values.
 
     Args:
-        scenario: Its constraints, its history window and the clusters of its users count by their content.
+        problem: Its constraints, its history window and the clusters of its users count by their content.
         question: The goal and its budgets.
         **others: What else changes the answer.
     """
-    window = scenario.history_window if weighs_history(scenario, question.goal) else None
+    window = problem.history_window if weighs_history(problem, question.goal) else None
     asked = question.to_dict()
-    about = {"compiled": asked.pop("compiled"), "k": scenario.k, "history_window": window}
-    about |= {"constraints": scenario.constraint_facts, "clusters": clusters_hash(scenario.clusters), **others}
+    about = {"compiled": asked.pop("compiled"), "k": problem.k, "history_window": window}
+    about |= {"constraints": problem.constraint_facts, "clusters": clusters_hash(problem.clusters), **others}
     asked |= {name: it for name, it in about.items() if it}
     plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True))
     return plain
 
 
 def ask(
-    scenario: Scenario, question: BudgetQuestion, on_step: ProgressCallback | None = None
+    problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
 ) -> tuple[CertifiedRule, str | None]:
     """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
 
     Returns:
         The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.
     """
-    run, asked, answer = run_of(scenario), None, None
-    question = replace(question, part=question.part_in(scenario))
+    run, asked, answer = run_of(problem), None, None
+    question = replace(question, part=question.part_in(problem))
     if run is not None:
-        asked = _line(run, question, [question_of(scenario, question)])
+        asked = _line(run, question, [question_of(problem, question)])
         asked, answer = _audited(run, asked, question) or (asked, None)
-    found = within_budget(scenario, question, certificate=answer, on_step=on_step)
+    found = within_budget(problem, question, certificate=answer, on_step=on_step)
     return found, None if run is None or asked is None else _note(run, asked)
 
 
-def keep_audit(scenario: Scenario, found: Audit) -> str | None:
+def keep_audit(problem: Problem, found: Audit) -> str | None:
     """Note what an audit asked the labels of a run, and keep its answers for ``diversify``.
 
     Returns:
         A sentence about other questions to the same labels; None without any, and outside of a run.
     """
-    run, stops = run_of(scenario), [it for of in found.stops.values() for it in of]
+    run, stops = run_of(problem), [it for of in found.stops.values() for it in of]
     if run is None or not stops:
         return None
-    first = replace(stops[0].question, part=stops[0].question.part_in(scenario))
-    line = _line(run, first, [question_of(scenario, it.question) for it in stops])
+    first = replace(stops[0].question, part=stops[0].question.part_in(problem))
+    line = _line(run, first, [question_of(problem, it.question) for it in stops])
     weights = [it.question.weight for it in stops]
     if len(set(weights)) > 1:
         line["weights"] = weights
@@ -137,13 +137,13 @@ def keep_audit(scenario: Scenario, found: Audit) -> str | None:
 
 
 def note_question(
-    run: RunResults, scenario: Scenario, question: BudgetQuestion, *, tested: bool = True, **others: Any
+    run: RunResults, problem: Problem, question: BudgetQuestion, *, tested: bool = True, **others: Any
 ) -> str | None:
     """Note one question that the labels of a run answered.
 
     Args:
         run: The run.
-        scenario: What the question is about.
+        problem: What the question is about.
         question: The goal and its budgets, with the part whose labels answered.
         tested: Whether a test decided; else figures alone.
         **others: As in :func:`question_of`.
@@ -151,13 +151,13 @@ def note_question(
     Returns:
         A sentence about other questions to the same labels; None without any.
     """
-    line = _line(run, question, [question_of(scenario, question, **others)])
+    line = _line(run, question, [question_of(problem, question, **others)])
     return _note(run, line if tested else {**line, "confidence": None, "method": MEASURED})
 
 
-def run_of(scenario: Scenario) -> RunResults | None:
-    """Return the run that a scenario was read from; None without one."""
-    return scenario.store.run if isinstance(scenario.store, RunPaths) else None
+def run_of(problem: Problem) -> RunResults | None:
+    """Return the run that a problem was read from; None without one."""
+    return problem.store.run if isinstance(problem.store, RunPaths) else None
 
 
 def _line(run: RunResults, asked: BudgetQuestion, questions: Sequence[Mapping[str, Any]]) -> Line:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array, id_positions
 from recprism.data.split import Part
@@ -30,14 +30,14 @@ class UserReasons(Displayed):
     """Answers questions about one user's list; a notebook shows the list with its reasons.
 
     Attributes:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the list.
         user: Id of the user, as in the data.
         titles: Title of each item, (n_items,).
         live: Whether the list is the live one; else the judged one.
     """
 
-    scenario: Scenario
+    problem: Problem
     rule: Rule
     user: Any
     titles: list[str]
@@ -45,7 +45,7 @@ class UserReasons(Displayed):
 
     def why_list(self) -> tuple[Reason, ...]:
         """Explain every item of the list."""
-        return questions.why_list(self.scenario, self.rule, self.user)
+        return questions.why_list(self.problem, self.rule, self.user)
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per place: item, rank by relevance alone, what it replaced, and its reason for the user."""
@@ -76,35 +76,35 @@ class UserReasons(Displayed):
 
     def why(self, item: Any) -> Reason:
         """Explain why an item is in the list."""
-        return questions.why(self.scenario, self.rule, self.user, self._item(item))
+        return questions.why(self.problem, self.rule, self.user, self._item(item))
 
     def why_not(self, item: Any) -> ReasonNot:
         """Explain why an item is not in the list."""
-        return questions.why_not(self.scenario, self.rule, self.user, self._item(item))
+        return questions.why_not(self.problem, self.rule, self.user, self._item(item))
 
     def what_if(self, **changes: Any) -> WhatIf:
         """Run the rule again after a change, as in :func:`recprism.explain.reasons.questions.what_if`."""
         known = {name: self._item(it) if name in ITEMS else it for name, it in changes.items()}
-        return questions.what_if(self.scenario, self.rule, self.user, **known)
+        return questions.what_if(self.problem, self.rule, self.user, **known)
 
     def name(self, item: Any) -> str:
         """Return the title of an item id."""
         return self.titles[self._position(item)]
 
     def _item(self, item: Any) -> Any:
-        return self.scenario.split.item_ids[self._position(item) : self._position(item) + 1].tolist()[0]
+        return self.problem.split.item_ids[self._position(item) : self._position(item) + 1].tolist()[0]
 
     def _position(self, item: Any) -> int:
-        return int(id_positions(as_id_array([item], "item"), self.scenario.split.item_ids, "item")[0])
+        return int(id_positions(as_id_array([item], "item"), self.problem.split.item_ids, "item")[0])
 
 
 def newcomer_reasons(
-    scenario: Scenario, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str]
+    problem: Problem, rule: Rule, row: int, items: NDArray[np.int64], name: Callable[[Any], str]
 ) -> dict[int, str]:
     """Return the reason of every item of a served list that the base list lacks, in brief.
 
     Args:
-        scenario: What is served.
+        problem: What is served.
         rule: What makes the lists.
         row: Row number of the user.
         items: The list of the rule, (k,) item numbers.
@@ -113,23 +113,23 @@ def newcomer_reasons(
     Returns:
         Item number -> sentence.
     """
-    new = [int(it) for it in items if it >= 0 and it not in scenario.base_lists[row]]
+    new = [int(it) for it in items if it >= 0 and it not in problem.base_lists[row]]
     if not new:
         return {}
     if rule.lifts is not None:
-        return {item: _why_lifted(scenario, rule.lifts, item) for item in new}
-    user = scenario.split.user_ids[row : row + 1].tolist()[0]
-    found = {it.item: it.in_brief(name) for it in questions.why_newcomers(scenario, rule, user)}
-    ids = scenario.split.item_ids[new].tolist()
+        return {item: _why_lifted(problem, rule.lifts, item) for item in new}
+    user = problem.split.user_ids[row : row + 1].tolist()[0]
+    found = {it.item: it.in_brief(name) for it in questions.why_newcomers(problem, rule, user)}
+    ids = problem.split.item_ids[new].tolist()
     return {item: found[own] for item, own in zip(new, ids, strict=True)}
 
 
-def _why_lifted(scenario: Scenario, lifts: NDArray[np.float64], item: int) -> str:
+def _why_lifted(problem: Problem, lifts: NDArray[np.float64], item: int) -> str:
     """Describe a newcomer under a rule with lifts, which are the same for all users."""
     if not lifts[item]:
         return "Chosen by the rule together with items that are lifted for all users."
-    before = int((scenario.base_lists == item).any(1).sum())
-    return f"Lifted for all users: {before:,} of {len(scenario.base_lists):,} lists showed it before."
+    before = int((problem.base_lists == item).any(1).sum())
+    return f"Lifted for all users: {before:,} of {len(problem.base_lists):,} lists showed it before."
 
 
 def reasons_of(run: Run, user: Any, *, part: Part = "test", live: bool = True) -> UserReasons:
@@ -150,6 +150,6 @@ def reasons_of(run: Run, user: Any, *, part: Part = "test", live: bool = True) -
             f"{run.path}: players found this change, and no rule made its lists; `recprism erase {run.argument}` looks "
             "at its factors"
         )
-    scenario = found.context(live=live)
-    own = scenario.split.user_ids[found.rows_of([user])].tolist()[0]
-    return UserReasons(scenario, found.rule, own, titles_of(run.items()), live)
+    problem = found.context(live=live)
+    own = problem.split.user_ids[found.rows_of([user])].tolist()[0]
+    return UserReasons(problem, found.rule, own, titles_of(run.items()), live)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.ids import id_series
 from recprism.data.dataset import Dataset, Preparation
 from recprism.data.interactions import Interactions
@@ -36,7 +36,7 @@ def save_result(result: Result, path: Path) -> Path:
         InputError: If the folder holds other files, or a run cannot give the result back as it is.
     """
     _asked(result)  # refuses what a run cannot keep, before anything is written
-    case, split = result.scenario, result.scenario.split
+    case, split = result.problem, result.problem.split
     known = split.live().train
     items = pl.DataFrame({"item_id": id_series(split.item_ids)})
     pairs = Interactions(
@@ -62,18 +62,18 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     """
     asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)
-    mine, theirs = _contents(result.scenario), _contents(run.scenario().with_window(asked.history_window))
+    mine, theirs = _contents(result.problem), _contents(run.problem().with_window(asked.history_window))
     same = len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
     if not same:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
     before, certificate = result.asked_before, result.certificate
     if certificate is not None and certificate.questions == 1:  # those of an audit are noted already
-        before = note_question(run, result.scenario, asked.question)
+        before = note_question(run, result.problem, asked.question)
     kept = replace(result, run=run, asked_before=before)
     keep_result(run, asked, kept, kept.to_dict())
 
 
-def _contents(case: Scenario) -> tuple[Any, ...]:
+def _contents(case: Problem) -> tuple[Any, ...]:
     """Return what the lists of a rule depend on."""
     split, topics = case.split, case.subtopics
     pairs = [split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys]
@@ -90,7 +90,7 @@ def _asked(result: Result) -> BudgetConfig:
     Raises:
         InputError: If a run cannot give the result back as it is.
     """
-    certificate, case = result.certificate, result.scenario
+    certificate, case = result.certificate, result.problem
     if result.rule is None or certificate is None:
         raise InputError("only a result with a certified rule can be kept in a run; nothing was certified here")
     if case.k != LISTED:
@@ -98,7 +98,7 @@ def _asked(result: Result) -> BudgetConfig:
     if case.part != JUDGED_ON:
         raise InputError(
             f"its figures are of the {case.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
-            f"scenario on {JUDGED_ON}"
+            f"problem on {JUDGED_ON}"
         )
     return BudgetConfig(
         goal=result.towards,

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.budget.popularity import with_popularity
-from recprism.budget.scenario import Lists, Scenario
+from recprism.budget.problem import Lists, Problem
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.dataset import Dataset
@@ -164,25 +164,23 @@ def recommend(
     """
     step = count_steps(on_step, "making lists", 2)
     result = run.model_or_result(part, base=base)
-    scenario, rows = result.context(live=live), result.rows_of(users)
+    problem, rows = result.context(live=live), result.rows_of(users)
     some = None if users is None else rows
-    items, scores = scenario.rank(result.model, k, users=some)
-    _require_kept(run, scenario, items, some, allow_violations)
+    items, scores = problem.rank(result.model, k, users=some)
+    _require_kept(run, problem, items, some, allow_violations)
     step()
     figures = None
     if live:
         certified = None if result.certificate is None else result.certificate.part or part
         objective = result.objective if result.is_changed else None
-        figures = live_figures(scenario, result.model, rows, items, objective, certified)
+        figures = live_figures(problem, result.model, rows, items, objective, certified)
     step()
-    return lists_to_frame(scenario.base, rows, items, scores), figures
+    return lists_to_frame(problem.base, rows, items, scores), figures
 
 
-def _require_kept(
-    run: Run, scenario: Scenario, items: Lists, users: NDArray[Any] | None, allow_violations: bool
-) -> None:
+def _require_kept(run: Run, problem: Problem, items: Lists, users: NDArray[Any] | None, allow_violations: bool) -> None:
     """Refuse lists that cannot keep a constraint, unless the run or the caller allows them."""
-    found = scenario.violations(items, users=users)
+    found = problem.violations(items, users=users)
     if found is not None and not found.none:
         if not allow_violations and not run.constraints.allow_violations:
             found.require_none()
@@ -220,13 +218,13 @@ def evaluate_run(
     step = count_steps(on_step, "measuring", 3)
     with run.unchanged() as saving:
         found = run.model_or_result(part, base=base)
-        scenario = found.scenario
+        problem = found.problem
         if any("relevant" in parse(name)[0].needs for name in metrics or ()):
-            scenario.split.require_labels(part, "accuracy")
+            problem.split.require_labels(part, "accuracy")
         step()
-        result = scenario.evaluate(found.model, metrics, bootstrap=bootstrap, seed=seed)
+        result = problem.evaluate(found.model, metrics, bootstrap=bootstrap, seed=seed)
         step()
-        result = with_popularity(result, scenario.split, part, scenario.context, hidden=scenario.hidden)
+        result = with_popularity(result, problem.split, part, problem.context, hidden=problem.hidden)
         step()
         if bootstrap:
             whose = "diversified lists" if run.is_diversified() and not base else "lists of the trained model"

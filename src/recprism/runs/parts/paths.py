@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Lists
+from recprism.budget.problem import Lists
 from recprism.errors import BusyError, StorageError
 from recprism.runs.lock import held
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from recprism.budget.certificate import Certificate
-from recprism.budget.scenario import Scenario
-from recprism.budget.sticky import StickyScenario
+from recprism.budget.problem import Problem
+from recprism.budget.sticky import StickyProblem
 from recprism.cmb import CMB
 from recprism.common.bound import (
     CONTENTS,
@@ -52,9 +52,9 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
     about: dict[str, Any] = {"recprism": __version__, "goal": found.towards, "rule": rule.to_dict()}
     if rule.lifts is not None:
         arrays["lifts"] = rule.lifts
-    if isinstance(found.scenario, StickyScenario):
-        arrays["held"] = np.ascontiguousarray(found.scenario.held, np.int32)
-        about["stickiness"] = found.scenario.stickiness
+    if isinstance(found.problem, StickyProblem):
+        arrays["held"] = np.ascontiguousarray(found.problem.held, np.int32)
+        about["stickiness"] = found.problem.stickiness
     text = json.dumps(about)
     write_text(folder / RESULT, text)
     bound = {CONTENTS: contents_of(arrays), RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
@@ -62,17 +62,17 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
         save_file(arrays, temporary, note(**bound))
 
 
-def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: Mapping[str, Any] | None) -> Result:
+def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Mapping[str, Any] | None) -> Result:
     """Read a result that was found within a budget or by players.
 
     Args:
         folder: Where the result is kept.
         base_folder: Where the base vectors are kept.
-        scenario: The judged context.
+        problem: The judged context.
         certified: What the certificate's file says; None without a certificate.
     """
     if not (folder / RESULT).exists():
-        return Result.of_search(scenario, CMB.load(folder, base_folder=base_folder))
+        return Result.of_search(problem, CMB.load(folder, base_folder=base_folder))
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -84,19 +84,19 @@ def read_result(folder: Path, base_folder: Path, scenario: Scenario, certified: 
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         rule = Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
-        goal, scenario = Goal.parse(str(about["goal"])), scenario.with_window(rule.history_window)
+        goal, problem = Goal.parse(str(about["goal"])), problem.with_window(rule.history_window)
         if "stickiness" in about:
-            scenario = StickyScenario(scenario, arrays["held"].astype(np.int64), float(about["stickiness"]))
+            problem = StickyProblem(problem, arrays["held"].astype(np.int64), float(about["stickiness"]))
     except RecprismError:
         raise
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
     if certified is None:
-        return Result(scenario, goal, rule)
-    said = certified.get("violations") if scenario.part == "test" else None  # of the lists that this part judges
+        return Result(problem, goal, rule)
+    said = certified.get("violations") if problem.part == "test" else None  # of the lists that this part judges
     with readable(folder / CERTIFICATE, "damaged", "put it back, or make the result again with --overwrite"):
         return Result(
-            scenario,
+            problem,
             goal,
             rule,
             Certificate.from_dict(certified["certificate"]),

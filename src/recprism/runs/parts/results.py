@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.budget.scenario import Scenario
+from recprism.budget.problem import Problem
 from recprism.common.bound import hash_of
 from recprism.common.files import readable, require_rights, write_text
 from recprism.common.ids import id_series
@@ -103,7 +103,7 @@ class RunResults(RunData, RunLists, RunAudits):
         else:
             write_config(self.file(ASKED), asked, only={"diversify"})
 
-    def scenario(self, part: Part = "test", *, constraints: ConstraintsConfig | None = None) -> Scenario:
+    def problem(self, part: Part = "test", *, constraints: ConstraintsConfig | None = None) -> Problem:
         """Return the judged context of the trained model, from which audits, searches and lists start.
 
         Args:
@@ -113,7 +113,7 @@ class RunResults(RunData, RunLists, RunAudits):
         """
         base, within = self.base(), None if self.config.diversify is None else self.config.diversify.within
         own = None if constraints is not None else within
-        return Scenario(
+        return Problem(
             base,
             self.split(),
             self.subtopics(),
@@ -152,12 +152,12 @@ class RunResults(RunData, RunLists, RunAudits):
         before = self._files.hashes("factors.safetensors")
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
-        if found.scenario.clusters is not None:
-            users = id_series(found.scenario.split.user_ids, "user_id")
-            table = pl.DataFrame([users, pl.Series("cluster", found.scenario.clusters)])
+        if found.problem.clusters is not None:
+            users = id_series(found.problem.split.user_ids, "user_id")
+            table = pl.DataFrame([users, pl.Series("cluster", found.problem.clusters)])
             self._files.write_table(CLUSTERS, table, self._files.hashes("split.parquet"))
         if found.search is None:
-            found.scenario.base.save(self.folder / "factors.safetensors", made_from=made_from)
+            found.problem.base.save(self.folder / "factors.safetensors", made_from=made_from)
             write_result(found, folder, self.folder)
         else:
             found.search.save(folder, made_from=made_from, base_folder=self.folder)
@@ -190,13 +190,13 @@ class RunResults(RunData, RunLists, RunAudits):
             raise InputError(f"{self.path}: holds no result yet; run `recprism diversify {self.argument} --budget 5%`")
         require_rights(self.file("delta.safetensors"))
         folder = self.file("delta.safetensors").parent
-        found = read_result(folder, self.folder, self.scenario(part), self.certificate())
+        found = read_result(folder, self.folder, self.problem(part), self.certificate())
         return replace(found, steering=self.steering(), run=self)
 
     def model_or_result(self, part: Part = "test", *, base: bool = False) -> Result:
         """Return the result; with ``base`` or without a result, the trained model as it is."""
         if base or not self.is_diversified():
-            return Result(self.scenario(part), run=self)
+            return Result(self.problem(part), run=self)
         return self.load_result(part)
 
     def steering(self) -> dict[Any, dict[str, float]]:

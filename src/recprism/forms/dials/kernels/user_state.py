@@ -11,7 +11,7 @@ from recprism.common.compile import compiled
 AT_ONCE = 32  # outsiders that one pass over the catalogue adds to the pool
 
 
-class Problem(NamedTuple):
+class MarginPrograms(NamedTuple):
     """The data of all users.
 
     Attributes:
@@ -20,7 +20,7 @@ class Problem(NamedTuple):
         bias: Item biases, (n_items,) float64.
         of_user: The rows of user u are of_user[u] to of_user[u + 1] - 1, (n_users + 1,) int64.
         lists: Item numbers, (n_rows, k) int64; -1 in empty places.
-        out_ptr: Where the excluded items of each row begin in ``out``, as in ``Incidence``.
+        out_ptr: Where the excluded items of each row begin in ``out``, as in ``SparseRows``.
         out: The excluded items of all rows.
         margin: (n_users,) float64, in units of scores.
         tolerance: Violations up to this count as met, (n_users,) float64, in units of scores.

@@ -1,4 +1,4 @@
-"""Optimal lists: a search over whole lists, instead of one place after another, for one or several goals."""
+"""A search over whole lists, instead of one place after another, for one or several goals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STAGES = 8  # of a rising price for catalogue coverage, so that the user who los
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimal(Reranker):
+class ListSearch(Reranker):
     """The rule: the list with the largest (1 - t) * accuracy + t * diversity that exchanges of items find.
 
     t is ``trade_off``. Accuracy is the discounted sum of relevance, divided by that of k items of relevance 1.
@@ -80,7 +80,7 @@ class Optimal(Reranker):
         return search(pool, k, terms_of(self, pool, k, features))
 
 
-def terms_of(method: Optimal, pool: Pool, k: int, features: Features) -> Terms:
+def terms_of(method: ListSearch, pool: Pool, k: int, features: Features) -> Terms:
     """Return what a search counts for the candidates of a pool."""
     goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
     by_subtopic = any(it.price in (SUBTOPIC, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0

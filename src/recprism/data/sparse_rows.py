@@ -19,7 +19,7 @@ IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Incidence:
+class SparseRows:
     """A binary matrix: rows of sorted, distinct column numbers.
 
     Attributes:
@@ -33,7 +33,7 @@ class Incidence:
     n_cols: int
 
     @classmethod
-    def from_pairs(cls, rows: NDArray[Any], cols: NDArray[Any], shape: tuple[int, int]) -> Incidence:
+    def from_pairs(cls, rows: NDArray[Any], cols: NDArray[Any], shape: tuple[int, int]) -> SparseRows:
         """Build from parallel arrays of row and column numbers; duplicates are merged."""
         n_rows, n_cols = shape
         rows, cols = whole_array(rows, "row numbers"), whole_array(cols, "column numbers")
@@ -49,7 +49,7 @@ class Incidence:
         return cls(indptr, (keys % max(n_cols, 1)).astype(np.int32), n_cols)
 
     @classmethod
-    def coerce(cls, matrix: Incidence | Any, name: str = "interactions") -> Incidence:
+    def coerce(cls, matrix: SparseRows | Any, name: str = "interactions") -> SparseRows:
         """Convert a SciPy sparse matrix (its non-zero entries) or a dense 2-d array.
 
         Args:
@@ -74,7 +74,7 @@ class Incidence:
         return cls.from_pairs(rows, cols, (dense.shape[0], dense.shape[1]))
 
     @classmethod
-    def empty(cls, shape: tuple[int, int]) -> Incidence:
+    def empty(cls, shape: tuple[int, int]) -> SparseRows:
         return cls(np.zeros(shape[0] + 1, np.int64), np.empty(0, np.int32), shape[1])
 
     @property
@@ -112,44 +112,44 @@ class Incidence:
         """``(n_entries,)`` ``row * n_cols + column``, rising, so that pairs are found by binary search."""
         return self.row_of_entry * self.n_cols + self.indices
 
-    def take_rows(self, rows: NDArray[Any]) -> Incidence:
+    def take_rows(self, rows: NDArray[Any]) -> SparseRows:
         """Return the given rows, in the given order."""
         rows = np.asarray(rows, np.int64)
         counts = self.row_counts[rows]
         indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         offsets = np.arange(indptr[-1]) - np.repeat(indptr[:-1], counts)
-        return Incidence(indptr, self.indices[np.repeat(self.indptr[rows], counts) + offsets], self.n_cols)
+        return SparseRows(indptr, self.indices[np.repeat(self.indptr[rows], counts) + offsets], self.n_cols)
 
-    def take_cols(self, first: int, last: int) -> Incidence:
+    def take_cols(self, first: int, last: int) -> SparseRows:
         """Return columns first .. last - 1, numbered from 0."""
         kept = (self.indices >= first) & (self.indices < last)
         before = np.concatenate([[0], np.cumsum(kept)])
-        return Incidence(before[self.indptr], self.indices[kept] - np.int32(first), last - first)
+        return SparseRows(before[self.indptr], self.indices[kept] - np.int32(first), last - first)
 
-    def of_cols(self, cols: NDArray[Any]) -> Incidence:
+    def of_cols(self, cols: NDArray[Any]) -> SparseRows:
         """Return the given columns, numbered in the given order; other entries are dropped."""
         number = np.full(self.n_cols, -1, np.int64)
         number[cols] = np.arange(len(cols))
         col = number[self.indices]
-        return Incidence.from_pairs(self.row_of_entry[col >= 0], col[col >= 0], (self.n_rows, len(cols)))
+        return SparseRows.from_pairs(self.row_of_entry[col >= 0], col[col >= 0], (self.n_rows, len(cols)))
 
-    def with_cols(self, cols: NDArray[Any]) -> Incidence:
+    def with_cols(self, cols: NDArray[Any]) -> SparseRows:
         """Return the same entries and every entry of the given columns."""
         if not len(cols):
             return self
         rows = np.repeat(np.arange(self.n_rows), len(cols))
-        return self.union(Incidence.from_pairs(rows, np.tile(cols, self.n_rows), self.shape))
+        return self.union(SparseRows.from_pairs(rows, np.tile(cols, self.n_rows), self.shape))
 
-    def union(self, other: Incidence) -> Incidence:
+    def union(self, other: SparseRows) -> SparseRows:
         if self.shape != other.shape:
             raise InputError(
                 f"cannot join shapes {self.shape} and {other.shape}; both must describe the same users and items"
             )
         rows = np.concatenate([self.row_of_entry, other.row_of_entry])
-        return Incidence.from_pairs(rows, np.concatenate([self.indices, other.indices]), self.shape)
+        return SparseRows.from_pairs(rows, np.concatenate([self.indices, other.indices]), self.shape)
 
-    def transpose(self) -> Incidence:
-        return Incidence.from_pairs(self.indices, self.row_of_entry, (self.n_cols, self.n_rows))
+    def transpose(self) -> SparseRows:
+        return SparseRows.from_pairs(self.indices, self.row_of_entry, (self.n_cols, self.n_rows))
 
     def dense(self) -> NDArray[np.bool_]:
         """``(n_rows, n_cols)`` bool; for small matrices such as items x subtopics."""

@@ -16,7 +16,7 @@ from recprism.common.checks import Whole, random_generator
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array
 from recprism.data.concepts import shuffled_within
-from recprism.data.incidence import Incidence
+from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -33,7 +33,7 @@ from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.lifts import first_in_own_order, ranked_with_lifts
 from recprism.rule.limits import beyond_limits
-from recprism.rule.optimal import Optimal
+from recprism.rule.list_search import ListSearch
 from recprism.rule.rule import Rule
 
 CANDIDATES = 500
@@ -58,7 +58,7 @@ class PathStore(Protocol):
         ...
 
 
-class Scenario(Displayed):
+class Problem(Displayed):
     """A trained model about to serve lists that are judged on one part of a split.
 
     Methods see candidates, scores, categories, vectors and the users' history. They see no label of the part that
@@ -72,7 +72,7 @@ class Scenario(Displayed):
         k: Length of the lists.
         store: Where the lists of paths are kept between processes; None keeps them in this object only.
         constraints: :class:`recprism.rule.Constraints`, or a mapping of its arguments; items are ids, categories are
-            names. All lists of the scenario keep them, those of the model as it is, too.
+            names. All lists of the problem keep them, those of the model as it is, too.
         history_window: How many of a user's latest interactions count as history; None counts all of them. Seen items
             are left out of lists in either case.
         clusters: ``(n_users,)`` a number or name for each user, in the order of the split. Users of one cluster, such
@@ -109,40 +109,40 @@ class Scenario(Displayed):
         self._computed: dict[Any, Any] = {}
         if isinstance(self.resolved.pinned, Mapping) and max(self.resolved.pinned, default=0) > k:
             raise InputError(f"an item is pinned beyond place {k}, where the lists end")
-        self.constrained(Optimal(trade_off=0.0))  # contradictions are refused before any work
+        self.constrained(ListSearch(trade_off=0.0))  # contradictions are refused before any work
 
-    def on(self, part: Part) -> Scenario:
+    def on(self, part: Part) -> Problem:
         """Return the same model about to serve lists that another part judges."""
         if part == self.part:
             return self
         return self.once(("on", part), lambda: self._made(part=part))
 
-    def replaced(self, part: Part | None = None, **other: Any) -> Scenario:
+    def replaced(self, part: Part | None = None, **other: Any) -> Problem:
         """Return the same with other arguments; what is known about another part is shared."""
         found = self if part is None else self.on(part)
         return found._made(**other) if other else found
 
-    def under(self, constraints: Constraints | Mapping[str, Any] | None) -> Scenario:
+    def under(self, constraints: Constraints | Mapping[str, Any] | None) -> Problem:
         """Return the same model about to serve lists that keep constraints; None and no constraints remove them."""
         return self.replaced(constraints=constraints) if constraints or self.constraints else self
 
-    def with_window(self, history_window: int | None) -> Scenario:
+    def with_window(self, history_window: int | None) -> Problem:
         """Return the same model with another number of latest interactions that count as history."""
         same = history_window == self.history_window
         return self if same else self.replaced(history_window=history_window)
 
-    def with_clusters(self, clusters: ArrayLike | None) -> Scenario:
+    def with_clusters(self, clusters: ArrayLike | None) -> Problem:
         """Return the same model about to serve users of whom those in one cluster are not independent."""
         return self if clusters is self.clusters else self.replaced(clusters=clusters)
 
-    def live(self) -> Scenario:
+    def live(self) -> Problem:
         """Return the live context: all known interactions count as seen. Its lists are not stored."""
         return self.once("live", self._live)
 
-    def _live(self) -> Scenario:
+    def _live(self) -> Problem:
         return self.replaced(split=self.split.live(), store=None)
 
-    def _made(self, **other: Any) -> Scenario:
+    def _made(self, **other: Any) -> Problem:
         about: dict[str, Any] = {
             "model": self.base,
             "split": self.split,
@@ -154,17 +154,17 @@ class Scenario(Displayed):
             "history_window": self.history_window,
             "clusters": self.clusters,
         }
-        return Scenario(**about | other)
+        return Problem(**about | other)
 
-    def shuffled(self, seed: int = 0) -> Scenario | None:
-        """Return the scenario with the categories of items shuffled among items of similar popularity.
+    def shuffled(self, seed: int = 0) -> Problem | None:
+        """Return the problem with the categories of items shuffled among items of similar popularity.
 
         A rule that uses categories gains nothing there: it is the control of such a rule. None without categories.
         """
         if not len(self.subtopics):
             return None
         items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
-        return Scenario._made(self, subtopics=self.subtopics.take_items(items), store=None)
+        return Problem._made(self, subtopics=self.subtopics.take_items(items), store=None)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -186,8 +186,8 @@ class Scenario(Displayed):
     def keep_path(self, goal: Goal) -> None:
         """Hand the known lists of a path to the store, those of every part."""
         others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
-        for scenario in (self, *others):
-            scenario.keep_lists(goal)
+        for problem in (self, *others):
+            problem.keep_lists(goal)
 
     def _kind(self) -> str:
         """Return what the store calls these lists; other constraints or another window make other lists."""
@@ -198,12 +198,12 @@ class Scenario(Displayed):
         return f"{self.part}-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
 
     @cached_property
-    def hidden(self) -> Incidence:
+    def hidden(self) -> SparseRows:
         """``(n_users, n_items)`` pairs that no list shows: items that the user has seen, and banned items."""
         return self.seen.with_cols(self.resolved.banned)
 
     @cached_property
-    def history(self) -> Incidence:
+    def history(self) -> SparseRows:
         """``(n_users, n_items)`` the interactions that count as history: the latest ones of the window."""
         if self.history_window is None:
             return self.seen
@@ -223,7 +223,7 @@ class Scenario(Displayed):
 
         Args:
             model: The model's vectors, changed ones, or a rule.
-            k: Length of the lists; that of the scenario by default.
+            k: Length of the lists; that of the problem by default.
             users: ``(n,)`` row numbers; all users by default.
 
         Returns:
@@ -241,7 +241,7 @@ class Scenario(Displayed):
             items, scores = model.rank(k, exclude=self.hidden, users=users)
             return np.asarray(items, np.int64), scores
         pool, scores = model.rank(min(k + DEPTH, model.n_items), exclude=self.hidden, users=users)
-        ranked = Optimal(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
+        ranked = ListSearch(trade_off=0.0, sort_back=True)  # diversity per user is in the vectors
         bound = self.constrained(ranked, users=users, k=k)
         bound = replace(bound, constraints=replace(bound.constraints, per_user_diversity=None))
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
@@ -251,7 +251,7 @@ class Scenario(Displayed):
         """Run the rule page by page; each page chooses from the best candidates that earlier pages left."""
         if rule.history_weight and rule.history_window != self.history_window:
             raise InputError(
-                f"the rule has history_window={rule.history_window}, and the scenario {self.history_window}; give both "
+                f"the rule has history_window={rule.history_window}, and the problem {self.history_window}; give both "
                 "the same"
             )
         whole = not self.constraints.exchanges  # without shares, a shorter list begins the page
@@ -328,7 +328,7 @@ class Scenario(Displayed):
         model: Ranker,
         metrics: Sequence[str] | None = None,
         *,
-        lists_of: Scenario | None = None,
+        lists_of: Problem | None = None,
         **options: Any,
     ) -> Evaluation:
         """Evaluate the lists that vectors or a rule serve.
@@ -339,7 +339,7 @@ class Scenario(Displayed):
         Args:
             model: The model's vectors, changed ones, or a rule.
             metrics: Names with cuts; the usual ones by default.
-            lists_of: The scenario that ranks the lists, such as :meth:`shuffled`; this one by default.
+            lists_of: The problem that ranks the lists, such as :meth:`shuffled`; this one by default.
             **options: Of :func:`recprism.metrics.evaluate`.
         """
         names, of = DEFAULT_METRICS if metrics is None else tuple(metrics), lists_of or self
@@ -354,8 +354,8 @@ class Scenario(Displayed):
         found, place = joined(parts), {f"{metric}@{k}": at for at, (metric, k) in enumerate(asked)}
         return replace(found, scores=tuple(sorted(found.scores, key=lambda score: place[score.name])))
 
-    def constrained(self, rule: Optimal, *, users: NDArray[Any] | None = None, k: int | None = None) -> Constrained:
-        """Return a rule under the scenario's constraints.
+    def constrained(self, rule: ListSearch, *, users: NDArray[Any] | None = None, k: int | None = None) -> Constrained:
+        """Return a rule under the problem's constraints.
 
         Users who have seen a pinned item keep their own item in its place.
 
@@ -372,7 +372,7 @@ class Scenario(Displayed):
             own["per_user_diversity"] = self.resolved.per_user_diversity[users]
         return self._bound(rule, **own)
 
-    def _bound(self, rule: Optimal, **own: Any) -> Constrained:
+    def _bound(self, rule: ListSearch, **own: Any) -> Constrained:
         return Constrained(rule, replace(self.resolved, **own), self.split.train.col_counts)
 
     def violations(self, lists: NDArray[Any], *, users: NDArray[Any] | None = None) -> Violations | None:
@@ -390,7 +390,7 @@ class Scenario(Displayed):
         else:
             pins = self.resolved.pins(self.seen.n_rows, lists.shape[1])
             own["pinned"] = pins if users is None else pins[users]
-        found = self._bound(Optimal(trade_off=0.0), **own).report(lists, features=self.features, user_ids=ids)
+        found = self._bound(ListSearch(trade_off=0.0), **own).report(lists, features=self.features, user_ids=ids)
         return found if found.rows else None
 
     @property
@@ -412,7 +412,7 @@ class Scenario(Displayed):
         """The vectors of the trained model.
 
         Raises:
-            InputError: If the scenario has scores only.
+            InputError: If the problem has scores only.
         """
         if not isinstance(self.base, Factors):
             raise InputError(
@@ -423,7 +423,7 @@ class Scenario(Displayed):
 
     @property
     def item_vectors(self) -> NDArray[np.float32] | None:
-        """The item vectors of the trained model; None if the scenario has scores only."""
+        """The item vectors of the trained model; None if the problem has scores only."""
         return self.base.item if isinstance(self.base, Factors) else None
 
     @cached_property

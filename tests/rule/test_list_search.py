@@ -1,4 +1,4 @@
-"""Optimal lists against brute force, against the metrics of their goals, and against greedy re-rankers."""
+"""Lists of the search against brute force, against the metrics of their goals, and against greedy re-rankers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.rivals import MMR, MSD, XQuAD
-from recprism.rule import Features, Optimal, Reranker
+from recprism.rule import Features, ListSearch, Reranker
 from recprism.rule._batched import _Block, _membership, covers, search_batched
-from recprism.rule.optimal import most_relevant, search, terms_of
+from recprism.rule.list_search import most_relevant, search, terms_of
 from recprism.rule.pool import Pool
 
 BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
@@ -63,7 +63,9 @@ def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
 
 
 def lists(goal: str, trade_off: float, world: Any, k: int) -> Any:
-    return Optimal(trade_off=trade_off, goals={goal: 1.0})(world.candidates, world.scores, k, features=world.features)
+    return ListSearch(trade_off=trade_off, goals={goal: 1.0})(
+        world.candidates, world.scores, k, features=world.features
+    )
 
 
 def best_by_force(world: Any, goal: str, trade_off: float, k: int) -> Any:
@@ -136,7 +138,7 @@ def test_history_weight_is_part_of_accuracy(make_world: Any, goal: str) -> None:
     k, trade_off, history_weight, gaps = 3, 0.3, 0.8, []
     for seed in range(6):
         world = make_world(seed, n_users=10, n_candidates=7, n_items=24)
-        picks = Optimal(trade_off=trade_off, goals={goal: 1.0}, history_weight=history_weight)(
+        picks = ListSearch(trade_off=trade_off, goals={goal: 1.0}, history_weight=history_weight)(
             world.candidates, world.scores, k, features=world.features
         )
         found = objective(world, picks, goal, trade_off) + (1 - trade_off) * history_weight * filled(world, picks)
@@ -155,14 +157,14 @@ def test_history_weight_is_part_of_accuracy(make_world: Any, goal: str) -> None:
 def test_history_weight_needs_user_subtopics(make_world: Any) -> None:
     world = make_world(1)
     with pytest.raises(InputError, match="user_subtopics"):
-        Optimal(history_weight=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
+        ListSearch(history_weight=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
     with pytest.raises(InputError, match="history_weight"):
-        Optimal(history_weight=-1.0)
+        ListSearch(history_weight=-1.0)
 
 
 def test_several_goals_add_up(make_world: Any) -> None:
     world, k, goals = make_world(32, n_users=20), 5, {"subtopic_coverage": 0.7, "ilad": 0.3}
-    picks = Optimal(trade_off=0.5, goals=goals)(world.candidates, world.scores, k, features=world.features)
+    picks = ListSearch(trade_off=0.5, goals=goals)(world.candidates, world.scores, k, features=world.features)
 
     def total(chosen: Any) -> Any:
         return sum(w * objective(world, chosen, name, 0.5) for name, w in goals.items())
@@ -242,7 +244,7 @@ def test_a_goal_of_very_large_weight_gets_as_far_as_one_of_large_weight(make_wor
         world, k = make_world(seed, n_users=12, n_candidates=30, n_items=60), 4
         found = []
         for weight in (1e4, 1e9):
-            picks = Optimal(trade_off=0.5, goals={goal: weight})(
+            picks = ListSearch(trade_off=0.5, goals={goal: weight})(
                 world.candidates, world.scores, k, features=world.features
             )
             found.append(objective(world, picks, goal, 1.0).mean())
@@ -252,7 +254,7 @@ def test_a_goal_of_very_large_weight_gets_as_far_as_one_of_large_weight(make_wor
 def test_the_user_who_loses_least_shows_a_new_item() -> None:
     """Item 2 costs the first user much relevance and the second nearly none."""
     candidates, scores = [[0, 1, 2], [0, 1, 2]], [[1.0, 0.99, 0.0], [1.0, 0.5, 0.49]]
-    picks = Optimal(trade_off=0.6, goals={"catalogue_coverage": 1.0})(
+    picks = ListSearch(trade_off=0.6, goals={"catalogue_coverage": 1.0})(
         candidates, scores, 2, features=Features(shown=[0, 0, 0])
     )
     assert picks.tolist() == [[0, 1], [0, 2]]
@@ -286,7 +288,7 @@ def test_the_search_for_many_lists_at_once_finds_the_lists_of_the_compiled_one(
         subtopics=(generator.random((n_items, 12)) < 0.15).astype(float),
         user_subtopics=generator.random((n_users, 12)),
     )
-    rule = Optimal(trade_off=trade_off, goals={"subtopic_coverage": 1.0}, history_weight=history_weight)
+    rule = ListSearch(trade_off=trade_off, goals={"subtopic_coverage": 1.0}, history_weight=history_weight)
     pool = Pool.of(items, scores, torch.device("cpu"), n_items)
     terms = terms_of(rule, pool, k, features)
     assert covers(terms)
@@ -302,7 +304,7 @@ def test_the_search_for_many_lists_at_once_does_as_well_where_scores_tie(digits:
     scores = -np.sort(-generator.standard_normal((300, 50)).round(digits), 1)
     features = Features(subtopics=(generator.random((500, 6)) < 0.15).astype(float))
     pool = Pool.of(items, scores, torch.device("cpu"), 500)
-    terms = terms_of(Optimal(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
+    terms = terms_of(ListSearch(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
     found, wanted = search_batched(pool, 8, terms), search(pool, 8, terms)
     assert (found == wanted).all(1).double().mean() >= 0.99
     block = _Block.of(pool, torch.arange(300), 8, terms, _membership(terms, pool))
@@ -314,4 +316,4 @@ def test_the_search_for_many_lists_at_once_leaves_other_goals_to_the_compiled_on
     pool = Pool.of(np.arange(6)[None], -np.arange(6.0)[None], torch.device("cpu"), 6)
     features = Features(vectors=np.eye(6), subtopics=np.eye(6))
     for goal in ("ilad", "alpha_ndcg", "catalogue_coverage"):
-        assert not covers(terms_of(Optimal(goals={goal: 1.0}), pool, 3, features))
+        assert not covers(terms_of(ListSearch(goals={goal: 1.0}), pool, 3, features))
