@@ -44,6 +44,7 @@ IN_ANNOTATIONS += (
     "Mapping[Any",
     "Mapping[str",
     "Outcome",
+    "Path",
     "RunResults",  # Result.run, for type checkers alone
     "Say",
     "TableReader",

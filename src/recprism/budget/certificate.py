@@ -214,7 +214,7 @@ class Certificate(Displayed):
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per point and metric: the fields of :class:`Check`, after the number of the point."""
+        """Return one row per point and metric: the fields of ``Check``, after the number of the point."""
         import polars as pl
 
         checks = frame_of(Check, [check for point in self.points for check in point.checks])

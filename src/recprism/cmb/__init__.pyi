@@ -4,6 +4,7 @@ from recprism.cmb.controls import noise as noise
 from recprism.cmb.controls import permuted as permuted
 from recprism.cmb.credit.marginal import MarginalCredit as MarginalCredit
 from recprism.cmb.history import Step as Step
+from recprism.cmb.objective import Objective as Objective
 from recprism.cmb.objective import own_metric as own_metric
 from recprism.cmb.players.policies import UCB as UCB
 from recprism.cmb.players.policies import EpsilonGreedy as EpsilonGreedy

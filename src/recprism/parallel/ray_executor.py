@@ -62,7 +62,7 @@ class RayExecutor:
         before_threads: Callable[[Shared], object] | None = None,  # noqa: ARG002 - no two pieces share a process
         on_done: Callable[[], None] = lambda: None,
     ) -> Iterator[Result]:
-        """Call ``task(shared, piece)`` for each piece, all at the same time; see :meth:`Executor.map`.
+        """Call ``task(shared, piece)`` for each piece, all at the same time; see ``Executor.map``.
 
         A piece whose process dies is repeated. If a piece fails, its error is raised in its turn, and the others end;
         if the caller stops iterating, they end at the latest when the outermost ``with`` block ends. One call must be

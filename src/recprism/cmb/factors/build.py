@@ -64,7 +64,7 @@ def explain(
         top: Number of factors and of directions to show.
         draws: Draws of each shuffled control on all users; 0 runs no controls. These draws support no claim about
             factors: a claim needs held-out users, see ``controls``.
-        promotions: Name -> (n_items,) further candidates for plain promotion, see :func:`run_controls`.
+        promotions: Name -> (n_items,) further candidates for plain promotion, see ``run_controls``.
         controls: Controls that were already run on the same axes, for example on held-out users. ``draws`` is then not
             used.
         agreement: Agreement of the rankings of factors on separate groups of users.
