@@ -395,7 +395,7 @@ class Problem(Displayed):
 
     @property
     def constraint_facts(self) -> dict[str, Any]:
-        """The constraints in plain values, with item numbers: they tell stored lists and questions apart."""
+        """The constraints in plain values, by which stored lists and questions differ; items are numbers."""
         found = {**self.constraints.stated}
         found |= {name: getattr(self.resolved, name) for name in ("banned", "pinned") if name in found}
         return {name: it.tolist() if isinstance(it, np.ndarray) else it for name, it in found.items()}

@@ -128,7 +128,7 @@ class Constraints:
 
     @property
     def exchanges(self) -> bool:
-        """Whether items of a list are exchanged: its first places are then not the list of fewer places."""
+        """Whether items of a list are exchanged. Its first places are then not the list of fewer places."""
         return self.names_shares or self.tail_floor > 0
 
     def with_those_of(self, other: Constraints) -> Constraints:
