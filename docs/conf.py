@@ -36,10 +36,11 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 
 # A name that exists but has no page is plain text (from_the_code); these exist only in the source of an annotation.
-IN_ANNOTATIONS = ("BudgetQuestion", "Kind", "Start", "pl.DataFrame", "types.Annotated", "dict[str", "collections.abc.Mapping[str")
+IN_ANNOTATIONS = ("Kind", "Start", "pl.DataFrame", "types.Annotated", "dict[str", "collections.abc.Mapping[str")
 IN_ANNOTATIONS += (
     "collections.abc.Mapping[int",
     "ArrayLike",
+    "BudgetQuestion",
     "ColumnName",
     "Mapping[Any",
     "Mapping[str",

@@ -250,7 +250,7 @@ class Result(Displayed):
         rest: bool = False,
         concepts: Concepts | None = None,
     ) -> Dials:
-        """Compile the lists into a few named weights per user; options as in ``recprism.forms.compiled.compile_dials``."""
+        """Compile the lists into a few named weights per user, as ``recprism.forms.compiled.compile_dials`` does."""
         rows = None if users is None else self.rows_of(users)
         case = self.context(live=live)
         return compile_dials(case, self.own_rule(), users=rows, ordered=ordered, rest=rest, concepts=concepts)
