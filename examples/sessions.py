@@ -150,13 +150,13 @@ def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Pr
     """The model about to answer these sessions' requests; what they took so far is not shown again."""
     item = model.items.weight[:-1].detach().numpy()
     shape = (len(sessions.so_far), len(item))
-    so_far, then = (_incidence(part, shape) for part in (sessions.so_far, sessions.then))
+    so_far, then = (_sparse_rows(part, shape) for part in (sessions.so_far, sessions.then))
     factors = Factors.from_arrays(model.vectors(sessions.so_far), item)
     split = Split(so_far, SparseRows.empty(shape), then, factors.user_ids, factors.item_ids)
     return Problem(factors, split, subtopics, "test")
 
 
-def _incidence(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> SparseRows:
+def _sparse_rows(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> SparseRows:
     return SparseRows.from_pairs(
         np.repeat(np.arange(len(rows)), [len(row) for row in rows]), np.concatenate(rows), shape
     )

@@ -214,8 +214,8 @@ def _by_objective(found: dict[str, dict[str, Any]]) -> str:
 
 
 def _checked(row: dict[str, Any]) -> str:
-    """The verdict of `recprism explain` on held-out users."""
-    lead = "The verdict of `recprism explain`, on a fifth of the users that the search did not use, is this."
+    """The verdict of `recprism erase` on held-out users."""
+    lead = "The verdict of `recprism erase`, on a fifth of the users that the search did not use, is this."
     return f"{lead} *{row['verdict']['sentence']}*"
 
 

@@ -193,13 +193,13 @@ def put_into(copy: Path, mutant: Mutant) -> Iterator[None]:
 
 def kernel_folder(copy: Path, cache: Path) -> Path:
     """Return the folder of the compiled kernels of a copy, which depends on its sources."""
-    command = [sys.executable, "-c", "from recprism import _compile; print(_compile.cache_folder())"]
+    command = [sys.executable, "-c", "from recprism.common import compile; print(compile.cache_folder())"]
     made = subprocess.run(command, check=True, capture_output=True, text=True, cwd=copy, env=environment(copy, cache))
     return Path(made.stdout.strip())
 
 
 def users_of(copy: Path, file: str) -> set[str]:
-    """Return the modules that import a file, directly or through others, and the file itself: as ``rerank.rule``."""
+    """Return the modules that import a file, directly or through others, and the file itself: as ``rule.rule``."""
     sources = {path: path.read_text(encoding="utf-8") for path in (copy / PACKAGE).rglob("*.py")}
     names = {path: path.relative_to(copy / PACKAGE).with_suffix("").as_posix().replace("/", ".") for path in sources}
     imports: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The public verbs and the result class.
+"""The public verbs, and the estimator.
 
 Stability: provisional.
 """

@@ -23,7 +23,7 @@ class BudgetQuestion:
         goal: What to raise.
         budgets: Metric with cut -> the share of it that may be lost.
         confidence: Of the answer, and of all answers to questions that are asked together.
-        method: The test of a step; see :func:`recprism.budget.certify`.
+        method: The test of a step; see :func:`recprism.budget.certifying.certify`.
         part: The part whose labels decide. By default validation, if the split has such labels; the test part then
             stays unread.
         weight: Its share of the error that questions asked together may make, relative to the others.

@@ -1,4 +1,4 @@
-"""Explanations: reasons of the rule, a choice model for lists of any method, and factors of the paper's players.
+"""Explanations: reasons of the rule, and a choice model for lists of any method.
 
 Stability: provisional.
 """

@@ -35,7 +35,7 @@ class ExplanationInShort:
         shuffled: What the model explains with categories shuffled among items of the same popularity, on average.
         p_value: Of the real categories against the shuffled ones; None without draws.
         lifted: How many items are lifted for all users.
-        categories: One row per category, as in :meth:`recprism.explain.Account.table`; empty for exposure.
+        categories: One row per category, as in :meth:`recprism.explain.accounting.Account.table`; empty for exposure.
     """
 
     sentences: tuple[str, ...]

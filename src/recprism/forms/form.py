@@ -137,8 +137,8 @@ class VectorForm(Form):
         to: File format: safetensors, npz, parquet, csv or faiss.
         alpha: Share of the rule's trade-off, compiled again; 0 is the trained model.
         metric: The metric of the index; by default the model's own.
-        margin: As in :func:`recprism.forms.export_vectors`.
-        for_index: As in :func:`recprism.forms.export_vectors`.
+        margin: As in :func:`recprism.forms.vectors.export_vectors`.
+        for_index: As in :func:`recprism.forms.vectors.export_vectors`.
     """
 
     to: str = "safetensors"

@@ -73,7 +73,7 @@ class Context:
         n_items: int | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
-        relevant, train = _incidence(relevant, "relevant"), _incidence(train, "train")
+        relevant, train = _sparse_rows(relevant, "relevant"), _sparse_rows(train, "train")
         subtopics = _as_subtopics(subtopics)
         self.device = torch.device(device)
         vectors, attributes, popularity, user_subtopics = (
@@ -267,7 +267,7 @@ def subtopics_of_users(interactions: SparseRows, subtopics: Subtopics) -> np.nda
     return found
 
 
-def _incidence(matrix: Any, name: str) -> SparseRows | None:
+def _sparse_rows(matrix: Any, name: str) -> SparseRows | None:
     return None if matrix is None else SparseRows.coerce(matrix, f"the numbers of {name}")
 
 

@@ -1,4 +1,4 @@
-"""Deployment: export, live lists, refit after retraining, monitoring and experiments.
+"""Deployment: refit after retraining, checks, batches, monitoring and experiments.
 
 Stability: provisional.
 """

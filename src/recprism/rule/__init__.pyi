@@ -1,6 +1,7 @@
 from recprism.rule.base import Reranker as Reranker
 from recprism.rule.constraints.constrained import Constrained as Constrained
 from recprism.rule.constraints.constraints import Constraints as Constraints
+from recprism.rule.constraints.violations import Unmet as Unmet
 from recprism.rule.constraints.violations import Violations as Violations
 from recprism.rule.features import Features as Features
 from recprism.rule.features import subtopic_probabilities as subtopic_probabilities

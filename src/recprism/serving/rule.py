@@ -149,7 +149,7 @@ class ServedRule:
                 the search, which is not interrupted. In a batch it counts from the search of this request on.
             user: Id of the user, for reasons. If the export holds histories, it stands for the user's history, whose
                 items are then not shown.
-            scorer: Name of the model that made the scores; that of :func:`load` by default.
+            scorer: Name of the model that made the scores; that of :func:`load_rule` by default.
 
         Raises:
             InputError: If the rule weighs histories and none is given or known, if scores and candidates differ in

@@ -1,1 +1,1 @@
-"""Commands about diversity: audit, diversify, explain, why, dials."""
+"""Commands about diversity: audit, diversify, explain, why, explain-lists, dials, steer."""

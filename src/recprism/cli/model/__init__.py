@@ -1,1 +1,1 @@
-"""Commands about models: train, import, recommend, evaluate, runs."""
+"""Commands about models: train, import, recommend, evaluate, evaluate-lists, runs."""

@@ -1,1 +1,1 @@
-"""Commands for a real stack: export, batch, serve, check, monitor, experiment, interleave."""
+"""Commands for a real stack: refit, export, batch, serve, check, monitors, experiment, holdout, interleave."""

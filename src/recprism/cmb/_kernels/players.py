@@ -1,6 +1,6 @@
 """Loops over the players of a search: choose an arm, explore, learn.
 
-The bits are those of the torch code in ``players/_memory.py``, on any number of threads.
+The bits are those of the torch code in ``cmb/players/_memory.py``, on any number of threads.
 """
 
 from __future__ import annotations

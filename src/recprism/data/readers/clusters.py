@@ -38,7 +38,7 @@ class Clusters(NamedTuple):
 
 
 def read_clusters(path: str | Path, user_ids: NDArray[np.generic]) -> Clusters:
-    """Read a table with the columns user_id and cluster, in any format of :func:`recprism.data.read_table`.
+    """Read a table with the columns user_id and cluster, in any format of ``read_table``.
 
     Args:
         path: The file.

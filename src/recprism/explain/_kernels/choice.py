@@ -71,7 +71,7 @@ def find_alternatives(items: Any, lists: Any, slots: Any, alternatives: Any, cou
 def fill_features(
     about_slots: Any, about_users: Any, about_items: Any, concepts: Any, n_levels: int, alpha: float, out: Any
 ) -> None:
-    """Fill the features of all alternatives, in the order of ``recprism.explain.choice._features.FEATURES``.
+    """Fill the features of all alternatives, in the order of ``recprism.explain.choice._places.FEATURES``.
 
     Args:
         about_slots: ``(n_slots, 2)`` user and place, the slots of one user one after another; ``(n_slots, n)``

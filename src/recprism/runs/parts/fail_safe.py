@@ -9,7 +9,7 @@ log = logging.getLogger(__name__)
 
 
 class FailSafeSink:
-    """A :class:`recprism.runs.Sink` whose first failure is logged as a warning and disables it."""
+    """A :class:`recprism.runs.sinks.Sink` whose first failure is logged as a warning and disables it."""
 
     def __init__(self, sink: Any) -> None:
         self.sink = sink
