@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,10 +15,13 @@ from recprism.budget.question import BudgetQuestion
 from recprism.data import SparseRows
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
+from recprism.errors import InputError
+from recprism.forms import Export
 from recprism.models import Factors
 from recprism.rule import Constraints
 from recprism.rule.goal import Goal
 from recprism.runs.jobs.questions import question_of
+from recprism.runs.result import Result
 
 ITEMS, USERS = 30, 8
 
@@ -116,6 +121,24 @@ def test_stored_lists_and_questions_keep_their_names() -> None:
     assert first.constraints.to_dict()["banned"] == [30, 40]
     second = Problem(*about, constraints={"tail_floor": 0.2, "per_user_diversity": "history"})
     assert second._kind() == "test-6f3eeca22aee"
+
+
+def test_diversity_of_each_user_is_in_exported_vectors(tmp_path: Path) -> None:
+    """The lists have it already; a file of constraints could not hold it."""
+    problem = Problem(
+        *world(0), "test", 6, constraints={"per_user_diversity": np.linspace(0, 1, USERS), "banned": [40]}
+    )
+    made = Result(problem, Goal.parse("sc"), rule_at(problem, "sc", 0.2)).export(tmp_path / "out", "user-vectors")
+    assert isinstance(made, Export)
+    assert made.constraints == {"banned": [40]}
+
+
+def test_constraints_of_a_request_join_those_of_a_rule_or_are_refused() -> None:
+    own, table = Constraints(banned=[1]), Constraints(pinned=np.array([[10], [20]]))
+    assert own.with_those_of(Constraints(banned=[2])).banned == (1, 2)
+    for mine, other in ((own, Constraints(tail_floor=0.2)), (own, table), (table, Constraints(pinned={1: 30}))):
+        with pytest.raises(InputError, match=r"depend on each other|single users"):
+            mine.with_those_of(other)
 
 
 def test_pins_of_each_user_are_ids_and_come_back_as_ids() -> None:

@@ -81,6 +81,19 @@ def test_lifts_are_those_of_the_part_that_certifies_in_every_context(problem: Pr
     assert not np.array_equal(rule_at(alone, "shown_often", 0.1).lifts, of_test), "another context has other lifts"
 
 
+def test_the_weight_of_an_exposure_goal_counts(problem: Problem) -> None:
+    """Twice the weight is worth what a larger trade-off is worth: the price of a lift is weight * t / (1 - t)."""
+    twice, further = rule_at(problem, "gini=2", 0.2).lifts, rule_at(problem, "gini", 0.4 / 1.2).lifts
+    assert twice is not None
+    assert further is not None
+    np.testing.assert_allclose(twice, further, rtol=1e-9)
+    assert not np.array_equal(twice, rule_at(problem, "gini", 0.2).lifts)
+    even, more = (rule_at(problem, goal, 0.2).lifts for goal in ("sc+gini", "sc=1,gini=5"))
+    assert even is not None
+    assert more is not None
+    assert more.max() > even.max()
+
+
 def test_an_exposure_goal_joins_a_rule(problem: Problem) -> None:
     alone, both = (lists_at(problem, goal, 0.1) for goal in ("subtopic_coverage", "subtopic_coverage+shown_often"))
     names = ("subtopic_coverage@10", "shown_often@10")

@@ -18,7 +18,7 @@ from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.metrics import METRICS
 from recprism.models.registry import make_model
-from recprism.rule import GoalTerm
+from recprism.rule import GoalTerm, register_goal
 from recprism.rule.goal import TERMS, Goal, Words, term_named
 from recprism.rule.kernels.prices import SEARCHED
 from recprism.testing import make_world
@@ -135,3 +135,16 @@ def synthetic() -> Problem:
     split = data.split(seed=0)
     assert data.subtopics is not None
     return Problem(make_model("bprmf", epochs=3).fit(split, seed=0, device="cpu"), split, data.subtopics)
+
+
+class Together(GoalTerm):
+    """A goal that no list reaches alone."""
+
+    name = "recall"
+    needs = ()
+
+
+def test_a_goal_of_several_users_cannot_be_added() -> None:
+    with pytest.raises(InputError, match="recall needs a value for one list"):
+        register_goal(Together())
+    assert "recall" not in TERMS

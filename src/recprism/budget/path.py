@@ -197,18 +197,20 @@ def rule_at(problem: Problem, goal: Words, trade_off: float) -> Rule:
     if term is None:
         return rule
     judge = problem.on(deciding_part(problem.split, problem.part))
-    search = judge.once(("lift search", term.name), lambda: _lift_search(judge, term.name))
+    weight = goal.weights[term.name]
+    search = judge.once(("lift search", term.name, weight), lambda: _lift_search(judge, term.name, weight))
     method = rule.reranker() if goal.searched else None
     lifts = judge.once(("lifts", goal, trade_off), lambda: search.at(trade_off, method, judge.features))
     return replace(rule, lifts=lifts.lift)
 
 
-def _lift_search(problem: Problem, goal: str) -> LiftSearch:
+def _lift_search(problem: Problem, goal: str, weight: float) -> LiftSearch:
     """Return the search for the lifts of a path.
 
     Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
     """
-    return LiftSearch(*problem.candidates, problem.k, goal=goal, n_items=problem.base.n_items, range_depth=DEPTH)
+    about: dict[str, Any] = {"goal": goal, "weight": weight, "n_items": problem.base.n_items, "range_depth": DEPTH}
+    return LiftSearch(*problem.candidates, problem.k, **about)
 
 
 @phase("walking the path", __name__)

@@ -19,12 +19,18 @@ PHRASES = (
 )
 
 MOVED = {
-    **dict.fromkeys(("explain --user", "explain --item", "explain --why-not", "explain --what-if"), "why"),
-    "explain --lists": "explain-lists",
-    "monitor --served": "monitor-log",
-    "experiment --holdout": "holdout",
-    "interleave --clicks": "score-clicks",
-    **dict.fromkeys(("erase --user", "erase --item"), "changes"),
+    f"{command} --{option}": now
+    for command, options, now in (
+        ("explain", "user item why-not what-if judged", "why"),
+        ("explain", "lists base scores concepts", "explain-lists"),
+        ("evaluate", "run held-out train items catalogue-size missing", "evaluate-lists"),
+        ("audit", "held-out train items", "evaluate-lists"),
+        ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
+        ("experiment", "holdout click-rate change requests-per-day", "holdout"),
+        ("interleave", "clicks", "score-clicks"),
+        ("erase", "user item", "changes"),
+    )
+    for option in options.split()
 }
 """A command with an option that it had before version 0.3 -> the command that does the same."""
 

@@ -194,8 +194,9 @@ def rule_of(problem: Problem, trade_off: float, *, goal: str, depth: int, histor
 def lift_search(problem: Problem, goal: str, depth: int) -> LiftSearch:
     """Return the search for lifts on a pool; the problem remembers it, because trade-offs share work."""
     items, scores = pool(problem, depth, 0.0)
-    more: dict[str, Any] = {"goal": goal, "n_items": problem.base.n_items, "range_depth": min(depth, DEPTH)}
-    return problem.once(("lift search", goal, depth), lambda: LiftSearch(items, scores, problem.k, **more))
+    ((name, weight),) = Goal.parse(goal).pairs
+    more: dict[str, Any] = {"n_items": problem.base.n_items, "weight": weight, "range_depth": min(depth, DEPTH)}
+    return problem.once(("lift search", goal, depth), lambda: LiftSearch(items, scores, problem.k, goal=name, **more))
 
 
 def _ruled(problem: Problem, trade_off: float, *, depth: int, **choice: Any) -> Lists:

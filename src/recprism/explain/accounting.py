@@ -29,7 +29,8 @@ from recprism.errors import InputError
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rule import ListSearch, Rule
-from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
+from recprism.rule.kernels.prices import TIED_TOGETHER, search_terms
+from recprism.rule.kernels.worth import ALPHA_DCG, DISTANCE, SHOWN, SUBTOPIC
 from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective, Parts
 from recprism.rule.pool import Pool
@@ -317,13 +318,14 @@ class _Measure:
     def _by_category(self, goal: str, parts: Parts, lists: Lists, shown: NDArray[np.int64]) -> Array:
         """Split the mean of a goal over all lists by category, (n_categories + 1,)."""
         found, n = np.zeros(len(self.names)), len(lists)
-        if goal == "subtopic_coverage":
+        (term,) = search_terms([goal])
+        if term.price == SUBTOPIC:
             found[:-1] = parts.by_subtopic["coverage"] / n
-        elif looks_at_order([goal]):
+        elif term.price == ALPHA_DCG:
             found[:-1] = parts.by_subtopic["alpha_dcg"] / n
-        elif goal == "ilad_subtopics":
+        elif term.price == DISTANCE and not term.by_vectors:
             found[:-1] = self.goals[goal].distance_by_subtopic(lists).sum(0) / n
-        elif goal == TIED_TOGETHER:  # an item counts once, in equal parts for its categories
+        elif term.price == SHOWN:  # an item counts once, in equal parts for its categories
             shared = self.member / self.member.sum(1, keepdims=True)
             found = self.units[goal] * ((shown > 0) @ shared) / n
         else:

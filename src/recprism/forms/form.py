@@ -149,14 +149,17 @@ class VectorForm(Form):
 
     def write(self, source: Source, folder: Path) -> Export:
         base, alpha = source.problem.factors, share(self.alpha, "alpha")  # scores without vectors are refused
+        kept = source.problem.constraints
+        if isinstance(kept.per_user_diversity, np.ndarray):  # it is in the lists already
+            kept = replace(kept, per_user_diversity=None)
+        about = {"form": self.name, "alpha": alpha, **source.origin, "constraints": kept.to_dict()}
         factors, rule, tested = self.made(source, alpha) if alpha else (base, None, {})
-        about = {"form": self.name, "alpha": alpha, **source.origin, **tested}
         return export_vectors(
             source.problem.live(),
             factors,
             folder,
             self.to,
-            about={**about, "constraints": source.problem.constraints.to_dict()},
+            about={**about, **tested},
             metric=self.metric,
             margin=self.margin,
             for_index=self.for_index,

@@ -31,7 +31,7 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
     Raises:
         InputError: If the list of one user depends on the lists of others, or the model has no vectors to include.
     """
-    if TIED_TOGETHER in rule.goals:
+    if rule.goal.ties_users:
         raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))
     problem.constraints.require_one_list()
     goals = rule.goal.searched

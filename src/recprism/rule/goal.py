@@ -184,8 +184,17 @@ TERMS: dict[str, GoalTerm] = {}
 def register_goal(term: GoalTerm) -> None:
     """Make a goal known by its name, which is that of a registered metric.
 
+    Raises:
+        InputError: If its value depends on the lists of several users; such goals are built in.
+
     Stability: experimental.
     """
+    if term.is_exposure or term.ties_users:
+        raise InputError(f"{term.name} needs a value for one list; see SearchTerm for how the search can count it")
+    _know(term)
+
+
+def _know(term: GoalTerm) -> None:
     TERMS[term.name] = term
     if term.search is not None:
         SEARCHED[term.name] = term.search
@@ -195,7 +204,7 @@ for _term in (
     *(SubtopicCoverage(), AlphaNDCG(), IladSubtopics(), Ilad(), CatalogueCoverage()),
     *(AlphaNDCGRelevant(), ErrIA(), ShownOften(), Gini(), ExposureEntropy()),
 ):
-    register_goal(_term)
+    _know(_term)
 
 
 def term_named(name: str) -> GoalTerm:

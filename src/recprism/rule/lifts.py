@@ -3,10 +3,10 @@
 Let r be the mean range of a user's scores, and accuracy the mean of score / r over the places of all lists. At a
 trade-off t, the lifts maximise
 
-    (1 - t) * accuracy + t * goal.
+    (1 - t) * accuracy + t * weight * goal.
 
 One more showing of an item is worth what it adds to the goal. In units of r, the m-th showing may therefore cost a lift
-of at most t / (1 - t) times
+of at most t / (1 - t) * weight times
 
 - ``shown_often``: mean exposure / n for each of n showings. Fewer than n showings count for nothing, so an item that
   would need a larger lift gets none. The other items are shown n times by the lists that lose the least score.
@@ -134,6 +134,7 @@ class LiftSearch:
         k: Length of the lists.
         goal: shown_often, shown_N_times, gini or exposure_entropy.
         n_items: Size of the catalogue.
+        weight: Of the goal, as in the goals of a rule.
         range_depth: How many candidates define a user's range of scores; a rule looks at as many.
 
     Raises:
@@ -148,10 +149,11 @@ class LiftSearch:
         *,
         goal: str,
         n_items: int,
+        weight: float = 1.0,
         range_depth: int = 100,
     ) -> None:
         term = exposure_term(goal)
-        self._goal, self._wanted = term.name, term.showings
+        self._goal, self._wanted, self._weight = term.name, term.showings, weight
         self._value = _value(self._goal, self._wanted)
         COUNT.read("k", k)
         items = np.ascontiguousarray(candidates, np.int64)
@@ -188,7 +190,7 @@ class LiftSearch:
 
     def _price(self, trade_off: float) -> float:
         WEIGHT.read("trade_off", trade_off)
-        return min(trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
+        return min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
 
     def _for_scores(self, price: float) -> Lifts:
         """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.

@@ -132,13 +132,20 @@ class Constraints:
         return self.names_shares or self.tail_floor > 0
 
     def with_those_of(self, other: Constraints) -> Constraints:
-        """Return both together, for one list; where both set the same place or category, ``other`` counts."""
+        """Return both together, for one list; where both set the same place or category, ``other`` counts.
+
+        Raises:
+            InputError: If ``other`` is not about one list, or pins items where single users have pins.
+        """
+        other.require_one_list()
         if not other:
             return self
         if not self:
             return other
         named = {canonical_text(it) for it in (*other.banned, *other._pinned_ids())}
         pinned = _without(self.pinned, named)
+        if other.pinned and not isinstance(pinned, dict):
+            raise InputError("items are pinned for single users here; no other pins can be added")
         return replace(
             self,
             banned=(*self.banned, *other.banned),

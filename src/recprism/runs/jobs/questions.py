@@ -168,6 +168,8 @@ def _line(run: RunResults, asked: BudgetQuestion, questions: Sequence[Mapping[st
 
 def _audited(run: RunResults, asked: Line, of: BudgetQuestion) -> tuple[Line, Certificate] | None:
     """Return what the last audit with this question asked, and its answer; None if there is no such audit."""
+    if of.trade_offs is not None:  # audits test the steps of the goal
+        return None
     (question,), same = asked["questions"], ("labels", "model", "part", "confidence", "method")
     for line, answers in reversed(run.audits()):
         if question in line["questions"] and all(line[name] == asked[name] for name in same):
