@@ -37,7 +37,11 @@ LIGHT = {
         for name in ("Answer", "Client", "ExplainedAnswer", "Moved", "ServiceError", "SteeredAnswer")
     ),
     *(f"recprism.explain.{name}" for name in ("Reason", "ReasonNot", "WhatIf")),
-    *(f"recprism.{room}.Violations" for room in ("rerank", "rerank.constraints")),
+    *(
+        f"recprism.{room}.{name}"
+        for room in ("rule", "rule.constraints")
+        for name in ("Constraints", "Unmet", "Violations")
+    ),
     "recprism.__version__",
     "recprism.budget.Promise",
     "recprism.forms.RuleFile",
