@@ -297,7 +297,7 @@ def _defined_as(value: Any) -> str | None:
 
 def test_every_room_has_a_page_and_a_row_in_the_reference() -> None:
     index = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
-    for room in (path.parent.name for path in SOURCE.glob("*/__init__.py")):
+    for room in {path.parent.name for path in SOURCE.glob("*/__init__.py")} - {"common"}:  # it has no public name
         assert (DOCS / "reference" / f"{room}.md").exists(), room
         assert f"({room}.md)" in index, room
         assert re.search(rf"^{room}$", index, re.MULTILINE), f"{room} is not in the toctree"

@@ -24,6 +24,7 @@ from recprism.data import Dataset
 from recprism.metrics.statistics import holm
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.registry import make_model
+from recprism.rule.goal import GoalTerm, ShownOften
 
 pytestmark = pytest.mark.slow
 
@@ -122,8 +123,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(promotion, "GOALS", ("subtopic_coverage",))
     monkeypatch.setattr(promotion, "RELEVANCE", (0.5,))
     monkeypatch.setattr(grid, "ceilings", lambda problem: [ceilings.coverage_ceiling(problem, 0.3)])
-    for name in ("TRADE_OFFS", "SMALL_STEPS"):
-        monkeypatch.setattr(f"recprism.budget.path.{name}", (0.05, 0.2))
+    for term in (GoalTerm, ShownOften):
+        monkeypatch.setattr(term, "steps", (0.05, 0.2))
 
 
 def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:

@@ -161,9 +161,11 @@ def test_the_command_of_a_result_has_all_its_options(shelf: Path, tmp_path: Path
     _, *words = shlex.split(commands.made_by(runs[0], asked).replace(str(runs[0].path), str(runs[1].path)))
     assert call(*words) == 0
     assert runs[1].config.diversify == runs[0].config.diversify
-    stop = commands.diversify(runs[0], asked, "ilad", 0.025)
+    stop = commands.diversify(runs[0], asked, Goal.parse("ilad"), 0.025)
     assert "--history-window 40 --ban 318 --ban 2 --max-share Drama=90%" in stop
-    assert "--history-window" not in commands.diversify(runs[0], asked, "shown_often", 0.025), "it would be refused"
+    assert "--history-window" not in commands.diversify(runs[0], asked, Goal.parse("shown_often"), 0.025), (
+        "it would be refused"
+    )
     assert stop.endswith("--name ilad-2_5")
 
 

@@ -163,7 +163,7 @@ def test_the_loss_counts_from_lists_under_the_same_constraints(
 def test_what_is_served_is_what_was_certified(banning: Run) -> None:
     """The lists of the stored rule on the certifying part are those that were tested."""
     found = banning.load_result()
-    banned, certificate = found.problem.constraints["banned"], found.certificate
+    banned, certificate = found.problem.resolved.banned, found.certificate
     assert len(banned) == 3
     assert certificate is not None and certificate.last is not None
     problem = found.problem.on("validation")

@@ -150,7 +150,7 @@ def test_what_compare_tunes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = ours("subtopic_coverage@10")
+    own = ours("subtopic_coverage")
     few = {"mmr": RIVALS["mmr"], "exposure": RIVALS["exposure"], own.name: own}
     monkeypatch.setattr(grid, "methods", lambda _: few)
     picked = []
