@@ -411,6 +411,7 @@ def test_the_check_above_would_catch_a_wrong_method() -> None:
     assert errors_at_the_budget(at_a_lax_level) > AT_MOST
 
 
+@pytest.mark.slow
 def test_a_path_is_walked_as_far_as_allowed_and_rarely_further() -> None:
     world, (lists, *points) = made_path()
     generator = np.random.default_rng(4)

@@ -88,6 +88,10 @@ def test_the_weight_of_an_exposure_goal_counts(problem: Problem) -> None:
     assert further is not None
     np.testing.assert_allclose(twice, further, rtol=1e-9)
     assert not np.array_equal(twice, rule_at(problem, "gini", 0.2).lifts)
+
+
+@pytest.mark.slow
+def test_the_weight_of_an_exposure_goal_counts_beside_another_goal(problem: Problem) -> None:
     even, more = (rule_at(problem, goal, 0.2).lifts for goal in ("sc+gini", "sc=1,gini=5"))
     assert even is not None
     assert more is not None

@@ -115,7 +115,7 @@ def test_falling_worth_is_maximised(goal, seed, monkeypatch):
     assert best - 2 * 48 * 1e-4 * market.score_range <= got <= best + 1e-9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["shown_2_times", "shown_often", "gini", "exposure_entropy"]))
 def test_properties(seed, goal):
     generator = np.random.default_rng(seed)

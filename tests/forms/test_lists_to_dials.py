@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize
@@ -244,6 +244,7 @@ class TestKnownAnswers:
 
 
 class TestAgainstHighs:
+    @settings(max_examples=40)
     @given(st.integers(0, 10_000), st.booleans(), st.booleans(), st.booleans())
     def test_random_worlds(self, seed: int, numeric: bool, robust: bool, ordered: bool) -> None:
         base, lists, concepts, exclude = world(seed, numeric=numeric)

@@ -219,6 +219,7 @@ def test_a_holdout_without_users_is_not_compared(export: Path, log: pl.DataFrame
     assert any("requests of one user are not independent; log users as hashes" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_the_intervals_of_a_holdout_hold_together(export: Path, log: pl.DataFrame, tmp_path: Path) -> None:
     changed, taken = cheaper_holdout(log, (0.2, 0.6))
     taken.write_parquet(tmp_path / "taken.parquet")

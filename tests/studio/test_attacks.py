@@ -271,6 +271,7 @@ def test_a_connection_serves_many_requests_longer_than_the_limit_for_one(start: 
         assert client.sock is first
 
 
+@pytest.mark.slow
 def test_an_event_stream_outlives_the_limit_for_a_request(start: Start) -> None:
     server = start(seconds=0.3)
     stream = server.open(b"GET /api/runs/run/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
