@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import recprism
 from recprism import serving
 from recprism.errors import InputError
 
@@ -112,6 +113,14 @@ def test_price_0_is_the_order_of_scores(rule: serving.ServedRule, scores: list[i
     found = plain.rerank(ids, scores, k, price=0.0, constraints=share)
     assert found.ids == found.base == rule.rerank(ids, scores, k, history=[], constraints=share).base == best
     assert found.scores.tolist() == sorted(scores, reverse=True)[:k]
+
+
+def test_one_list_needs_no_export() -> None:
+    vectors = np.array([[1.0, 0.0], [1.0, 0.05], [0.0, 1.0], [-1.0, 0.2]])
+    found = recprism.diversify_list(["a", "b", "c", "d"], [4, 3.9, 3, 2], embeddings=vectors, k=2, trade_off=0.5)
+    assert (found.ids, found.base) == (("a", "d"), ("a", "b"))
+    assert found.reasons[1].sentence().startswith("Item d is at place 2")
+    assert "It replaced item b, which is 1.00 alike to place 1: " in found.reasons[1].sentence()
 
 
 def test_the_kill_switch_gives_lists_by_relevance(requests: list[dict[str, Any]], rule: serving.ServedRule) -> None:

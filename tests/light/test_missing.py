@@ -43,6 +43,7 @@ LIGHT = {
         for name in ("Constraints", "Unmet", "Violations")
     ),
     "recprism.__version__",
+    "recprism.diversify_list",
     "recprism.budget.Promise",
     "recprism.forms.RuleFile",
     "recprism.integrations.RecprismRanker",

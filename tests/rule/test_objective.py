@@ -41,13 +41,13 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
     intents = terms.intents[user]
     goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
     goals = (*goals, terms.filling)
-    depth, (unit, known) = n if terms.prices[DISTANCE] > 0 else 0, terms.directions
+    depth, unit = n if terms.prices[DISTANCE] > 0 else 0, terms.directions[0]
     columns = np.ascontiguousarray(unit[items[:depth]].T)
     state = (
         np.empty(n, np.bool_),
         np.empty(n),
         np.empty((depth, depth)),
-        (np.zeros(depth, np.bool_), known[items[:depth]], columns),
+        (np.zeros(depth, np.bool_), columns),
         counts,
         np.empty(n, np.bool_),
         tuple(np.zeros((2, n_subtopics))),

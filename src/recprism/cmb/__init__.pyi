@@ -10,6 +10,5 @@ from recprism.cmb.players.policies import UCB as UCB
 from recprism.cmb.players.policies import EpsilonGreedy as EpsilonGreedy
 from recprism.cmb.players.policies import Policy as Policy
 from recprism.cmb.players.policies import RandomArms as RandomArms
-from recprism.cmb.space import Scorer as Scorer
 from recprism.cmb.tables import Row as Row
 from recprism.cmb.tables import paper_table as paper_table

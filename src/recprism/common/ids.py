@@ -29,21 +29,30 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     """Return ``(n,)`` int64 or str objects; ``side`` names the ids in errors."""
     require_unmasked(ids, f"{side} ids")
     try:
-        array = np.asarray(ids)
+        array = np.array(ids, object) if _are_texts(ids) else np.asarray(ids)
     except ValueError:  # lists of different lengths
         raise InputError(f"{side} ids are lists of different lengths; a plain list is needed") from None
     if array.ndim != 1:
         raise InputError(f"{side} ids have shape {array.shape}; a plain list is needed")
     if array.dtype.kind not in "OUSiuf":
         raise InputError(f"{side} ids are of the type {array.dtype}; ids are whole numbers or text")
-    if array.dtype.kind in "OUSf" and any(one is None or str(one) in MISSING for one in array.tolist()):
-        raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
+    if array.dtype.kind in "OUSf":
+        given = array.tolist()
+        if None in given or not set(MISSING).isdisjoint(given if _are_texts(given) else map(str, given)):
+            raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
     array = array.astype(np.int64) if _is_whole(array) else _texts(array)
     if distinct:
-        values, counts = np.unique(array, return_counts=True)
-        if len(values) < len(array):
-            raise InputError(f"{side} id {show(values[counts > 1][0])} occurs more than once; ids must be distinct")
+        _require_distinct(array, side)
     return array
+
+
+def _require_distinct(ids: NDArray[Any], side: str) -> None:
+    if ids.dtype.kind == "O" and len(set(ids.tolist())) == len(ids):  # sorting text takes longer
+        return
+    ordered = np.sort(ids)
+    twice = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(twice):
+        raise InputError(f"{side} id {show(twice[0])} occurs more than once; ids must be distinct")
 
 
 def _is_whole(array: NDArray[Any]) -> bool:
@@ -52,8 +61,16 @@ def _is_whole(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "i" or (array.dtype.kind == "u" and bool((array <= np.iinfo(np.int64).max).all()))
 
 
+def _are_texts(ids: Any) -> bool:
+    """Return whether ids are a list of text: an array of it need not be as wide as the longest one."""
+    return isinstance(ids, list) and set(map(type, ids)) == {str}
+
+
 def _texts(array: NDArray[Any]) -> NDArray[Any]:
-    return np.array([canonical_text(one) for one in array.tolist()], dtype=object)
+    given = array.tolist()
+    if _are_texts(given) and "." not in "".join(given):
+        return array if array.dtype.kind == "O" else array.astype(object)
+    return np.array([canonical_text(one) for one in given], dtype=object)
 
 
 def canonical_text(value: Any) -> str:
@@ -62,7 +79,8 @@ def canonical_text(value: Any) -> str:
     >>> [canonical_text(value) for value in (7, "7", 7.0, "7.0", "007")]
     ['7', '7', '7', '7', '007']
     """
-    return re.sub(WHOLE_FLOAT, r"\1", str(value))
+    text = str(value)
+    return re.sub(WHOLE_FLOAT, r"\1", text) if "." in text else text
 
 
 def canonical_ids(column: pl.Series) -> pl.Series:

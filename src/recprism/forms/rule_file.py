@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from recprism.budget.promise import Promise, fallen_back
 from recprism.common.bound import contents_of, hash_of
 from recprism.common.files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
+from recprism.forms._own_items import own_items
+from recprism.rule.constraints.constraints import Constraints
 
 SCHEMA, VERSION = "recprism.rule", 2
 FACTS, ARRAYS = "rule.json", "rule.npz"
@@ -40,7 +42,7 @@ class RuleFile:
         indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 1,) int64.
         indices: (n_entries,) int32.
         shares: Share of the item that each entry has, (n_entries,) float64; those of an item add up to 1.
-        unit: Unit vectors whose distances count, (n_items, d) float64; (1, 1) if no goal looks at distances.
+        unit: Unit vectors whose distances count, (n_items, d) float64 or float32; (1, 1) if no goal looks at distances.
         known: Whether a unit vector is not zero, (n_items,) bool.
         limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more is the base list.
         lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
@@ -78,6 +80,39 @@ class RuleFile:
     histories_of: float | None = None
     certificate: Promise | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        ids: Any,
+        *,
+        categories: Any = None,
+        embeddings: ArrayLike | None = None,
+        goal: str | Mapping[str, float] | None = None,
+        trade_off: float | str = 0.2,
+        k: int = 10,
+        constraints: Constraints | Mapping[str, Any] | None = None,
+    ) -> RuleFile:
+        """Make a rule from settings, for items with categories or embeddings; nothing is learned or certified.
+
+        Args:
+            ids: Ids of the items, (n_items,).
+            categories: For each item a name, several names, or None; or a matrix, (n_items, n_categories), whose values
+                other than 0 say that the item has the category.
+            embeddings: Vectors of the items, (n_items, d); only directions count. Cosines are as exact as the type.
+            goal: "subtopic_coverage" (more categories), "ilad_subtopics" (distance by categories), "ilad" (distance by
+                embeddings), several joined by "+", or weights by name. By default what the items have: more categories,
+                distance by embeddings, or both.
+            trade_off: From 0, relevance alone, to 1, diversity alone. Relevance counts as a share of what the best
+                scores would give, categories as a share of those that a list can have, distance as the mean of all
+                pairs.
+            k: Length of a list.
+            constraints: What lists must keep, as in :class:`recprism.rule.Constraints`.
+
+        Raises:
+            InputError: If an argument is invalid, or there are neither categories nor embeddings.
+        """
+        return cls(**own_items(ids, categories, embeddings, goal, trade_off, k, constraints))
 
     def write(self, folder: str | Path) -> None:
         """Write the folder.

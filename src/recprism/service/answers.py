@@ -29,6 +29,7 @@ class Answer:
         unknown_history: Ids of the history that the export does not know; empty if the rule does not look at histories.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         as_tested: True if the list was made as the certified ones were; else how it differs.
+        notes: Why the list could hardly differ from the base list: too few candidates, or none with another category.
         reasons: The reason of each item, if they were asked for.
     """
 
@@ -45,6 +46,7 @@ class Answer:
     unknown_history: tuple[Id, ...] = ()
     history_age: float | None = None
     as_tested: bool | tuple[str, ...] = True
+    notes: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
@@ -38,6 +38,14 @@ def list_length(k: int) -> int:
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0:
         raise InputError(f"k must be a whole number from 0 up, not {k!r}")
     return int(k)
+
+
+def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return scores as an array; what is no number is refused."""
+    try:
+        return np.asarray(scores, np.float64)
+    except (TypeError, ValueError):
+        raise InputError("scores are not numbers; give one number for each candidate") from None
 
 
 def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from recprism.rule.kernels.optimal import search_kernel
 from recprism.rule.kernels.prices import TIE
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PRICES, Intents, PreparedRule
+
+ENOUGH = 3  # times the length of a list: fewer candidates leave little to choose from
 
 
 class Listed(NamedTuple):
@@ -130,6 +133,7 @@ class Page:
             names=self.rule.file.names,
             weights=self.intents.weights if self.intents.from_history else None,
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
+            vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
         )
 
     def _enters(self, at: int, trade_off: float) -> tuple[float, float | None] | None:
@@ -138,6 +142,20 @@ class Page:
         return first_present(
             lambda other: bool(at in search([self], other, reasons=False)[0].chosen), below, None, PRECISION
         )
+
+    def notes(self, found: Listed, *, changed: bool) -> tuple[str, ...]:
+        """Return why there was little to choose from; ``changed`` is whether the list differs from the base list."""
+        n = len(self.all) + len(self.all.rest)
+        if n < self.k:
+            return (f"{n} candidates for a list of {self.k}: the list has all of them",)
+        notes = []
+        if n < ENOUGH * self.k:
+            notes.append(f"{n} candidates for a list of {self.k} leave little choice; give {ENOUGH * self.k} or more")
+        if not changed and n > self.k and "subtopic_coverage" in self.rule.file.goals:
+            own = set(chain.from_iterable(map(self.rule.categories, found.numbers)))
+            if own.issuperset(chain.from_iterable(map(self.rule.categories, self.all.numbers.tolist()))):
+                notes.append("no other candidate has a category that the list lacks")
+        return tuple(notes)
 
 
 class Searched(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.ids import Id, canonical_text
-from recprism.serving._inputs import check_candidates
+from recprism.serving._inputs import as_scores, check_candidates
 from recprism.serving._prepared import PreparedRule
 
 
@@ -42,6 +42,11 @@ class Pool:
 
     def __len__(self) -> int:
         return len(self.order)
+
+    @property
+    def span(self) -> float:
+        """The range of the scores as given."""
+        return float(self.scores.max() - self.scores.min()) if len(self.scores) else 0.0
 
     def id_at(self, position: int) -> Id:
         """Return the id of a candidate; most are never asked for, so there is no list of all."""
@@ -91,7 +96,7 @@ def make_pool(
         InputError: If scores and candidates do not fit together, or a candidate occurs twice.
     """
     ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
-    score, (numbers, unknown) = np.asarray(scores, np.float64), rule.look_up(ids)
+    score, (numbers, unknown) = as_scores(scores), rule.look_up(ids)
     all_shown = check_candidates(ids, numbers, unknown, score) and not out
     raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
     if lifted and rule.lifts is not None:

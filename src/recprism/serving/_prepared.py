@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
-from recprism.rule.kernels.prices import fading_of, filling_of, looks_at_order, prices_of
+from recprism.rule.kernels.prices import compares_vectors, fading_of, filling_of, looks_at_order, prices_of
 from recprism.serving._kernels.history import add_shares
 
 PRICES = 6  # the place of the prices in ``PreparedRule.goal_arrays``
-KEPT_PRICES = 256  # sets of prices that are remembered, by trade-off and length
+KEPT_PRICES = 256  # sets of prices that are remembered, by goals, trade-off and length
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -46,27 +47,28 @@ class PreparedRule:
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
         lifts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
         by_rank: Whether no goal looks at the order inside a list.
-        n_present: How many categories have an item; coverage is a share of these, as in the metrics.
+        vectors: Vectors of the items and what they are multiplied by; None if no goal looks at their distances.
     """
 
     def __init__(self, file: RuleFile) -> None:
         self.file = file
         ids = file.item_ids.tolist()
         self.unknown = len(ids)
-        self._number_of: dict[Id, int] = {one: at for at, one in enumerate(ids)}
-        self.indptr = np.append(file.indptr, file.indptr[-1])
-        if file.unit.shape[0] == len(ids):
-            self._unit, self._known = np.vstack([file.unit, np.zeros(file.unit.shape[1])]), np.append(file.known, False)
-        else:
-            self._unit, self._known = file.unit, file.known
+        self._number_of: dict[Id, int] = dict(zip(ids, range(len(ids)), strict=True))
+        self.indptr = np.concatenate([file.indptr, file.indptr[-1:]])
+        self._known = np.concatenate([file.known, np.zeros(1, file.known.dtype)])
         self.lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
-        self.n_present = len(np.unique(file.indices))
         self.by_rank = not looks_at_order(file.goals)
+        self.vectors = (file.unit, self._known) if compares_vectors(file.goals) else None
         users = [] if file.history_users is None else file.history_users.tolist()
         self._row_of: dict[Id, int] = {one: at for at, one in enumerate(users)}
-        self._kept_terms: dict[tuple[float, int], tuple[NDArray[np.float64], ...]] = {}
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
+
+    @cached_property
+    def n_present(self) -> int:
+        """How many categories have an item; coverage is a share of these, as in the metrics."""
+        return len(np.unique(self.file.indices))
 
     def numbers(self, ids: Sequence[Id]) -> NDArray[np.int64]:
         """Return item numbers, (n,); an unknown id gets the number of the additional row."""
@@ -138,20 +140,13 @@ class PreparedRule:
     def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
         """Return what the kernels need to value a list of ``k`` places at a trade-off."""
         prices, discount, fading, filling = self._terms(trade_off, k)
-        concepts = (self.indptr, self.file.indices, len(self.file.names), self._unit, self._known)
+        concepts = (self.indptr, self.file.indices, len(self.file.names), self.file.unit, self._known)
         return (*concepts, self._shown, prices, discount, fading, intents, filling)
 
     def _terms(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
         """Return prices, discount, fading and filling for a trade-off and a number of places."""
-        found = self._kept_terms.get((trade_off, k))
-        if found is None:
-            discount = 1 / np.log2(np.arange(2.0, k + 2))
-            prices = prices_of(self.file.goals, self.file.units, trade_off, self.file.history_weight, discount)
-            found = prices, discount, fading_of(self.file.goals, discount), filling_of(k)
-            if len(self._kept_terms) >= KEPT_PRICES:
-                self._kept_terms.clear()
-            self._kept_terms[trade_off, k] = found
-        return found
+        file = self.file
+        return _terms(tuple(file.goals.items()), tuple(file.units.items()), trade_off, file.history_weight, k)
 
     def nearest(self, vector: NDArray[np.float32], n: int) -> tuple[list[Id], NDArray[np.float32]]:
         """Return ids and scores of the best items for a user vector, by exact ranking.
@@ -169,3 +164,16 @@ class PreparedRule:
         best = np.argpartition(-scores, n - 1)[:n]
         best = best[np.lexsort((best, -scores[best]))]
         return self.file.item_ids[best].tolist(), scores[best]
+
+
+@lru_cache(KEPT_PRICES)
+def _terms(
+    goals: tuple[tuple[str, float], ...],
+    units: tuple[tuple[str, float], ...],
+    trade_off: float,
+    history_weight: float,
+    k: int,
+) -> tuple[NDArray[np.float64], ...]:
+    weights, discount = dict(goals), 1 / np.log2(np.arange(2.0, k + 2))
+    prices = prices_of(weights, dict(units), trade_off, history_weight, discount)
+    return prices, discount, fading_of(weights, discount), filling_of(k)

@@ -106,6 +106,9 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         history_age=request.history_age,
         differences=request.differences + ((SAID[fallback],) if fallback in SAID else ()),
         _compared=compared,
+        notes=page.notes(found, changed=found.ids != base.ids),
+        _base_scores=base.scores,
+        _span=page.all.span,
     )
 
 

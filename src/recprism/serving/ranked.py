@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
@@ -34,6 +35,7 @@ class Ranked:
         user: Id of the user, if it was given.
         differences: How the request differs from what was tested; empty if it does not.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
+        notes: Why the list could hardly differ from the base list: too few candidates, or none with another category.
     """
 
     ids: tuple[Id, ...]
@@ -47,6 +49,9 @@ class Ranked:
     user: Id | None = None
     history_age: float | None = None
     differences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    _base_scores: Sequence[float] = field(default=(), repr=False)
+    _span: float = field(default=0.0, repr=False)
     _compared: Compared | None = field(default=None, repr=False)
 
     @property
@@ -69,6 +74,13 @@ class Ranked:
         return tuple(Reason.from_dict(it) for it in self._plain_reasons())
 
     @property
+    def costs(self) -> tuple[float, ...]:
+        """What each place costs in relevance: the score of the base list there minus that of the list, as a share of
+        the range of the candidates' scores, (k,); NaN for a pinned item without a score."""
+        pairs = zip(self._base_scores, self.scores.tolist(), strict=True)
+        return tuple((base - own) / (self._span or 1.0) for base, own in pairs)
+
+    @property
     def swaps(self) -> int:
         """How many items of the list the base list lacks."""
         return len(set(self.ids) - set(self.base))
@@ -86,5 +98,6 @@ class Ranked:
             "unknown_history": list(self.unknown_history),
             "history_age": self.history_age,
             "as_tested": list(self.differences) or True,
+            "notes": list(self.notes),
             **({"reasons": self._plain_reasons()} if reasons else {}),
         }

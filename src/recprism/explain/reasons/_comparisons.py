@@ -15,6 +15,7 @@ from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, codes_of, crossi
 from recprism.explain.reasons.compared import Compared, compare
 from recprism.explain.reasons.reason import Comparison, Crossing, Id, Reason, plain
 from recprism.rule.kernels.parts import PARTS
+from recprism.rule.kernels.prices import compares_vectors
 from recprism.rule.kernels.worth import HISTORY_WEIGHT
 from recprism.rule.rule import Rule
 
@@ -90,6 +91,7 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
         weights=terms.intents[0] if terms.prices[HISTORY_WEIGHT] > 0 else None,
         enters=enters,
         repaired_by=lambda at: _repaired_by(page, int(pool[at])),
+        vectors=(pool, *terms.directions) if compares_vectors(page.rule.goal.searched) else None,
     )
 
 

@@ -70,7 +70,7 @@ def why(reason: Reason, name: Name) -> str:
         lines.append(f"No other item of the list has {joined(reason.new_categories, 'or')}.")
     lines.append("The base list lacks it." if reason.newcomer else "The base list has it, too.")
     if reason.replaced is not None:
-        lines.append(f"It replaced {name(reason.replaced.item)}: {_margin(reason.replaced)}.")
+        lines.append(f"It replaced {name(reason.replaced.item)}{_alike(reason.replaced)}: {_margin(reason.replaced)}.")
     if reason.runner_up is not None:
         lines.append(f"The runner-up for its place is {name(reason.runner_up.item)}: {_margin(reason.runner_up)}.")
     if reason.enters is not None:
@@ -93,7 +93,7 @@ def why_for_users(reason: Reason, name: Name) -> str:
         found = "Added because no other list shows it."
     elif first in ("distance", "less_repetition") and reason.replaced is not None:
         word = "it differs more from the rest of your list" if first == "distance" else "its categories repeat less"
-        found = f"Added for variety: {word} than {name(reason.replaced.item)}."
+        found = f"Added for variety: {word} than {name(reason.replaced.item)}{_alike(reason.replaced)}."
     return found
 
 
@@ -198,6 +198,11 @@ def _margin(against: Comparison) -> str:
     words = [f"{part} {value:+.4f}" for part, value in shown if abs(value) >= 5e-5]
     of_parts = f" ({', '.join(words)})" if words else ""
     return f"this list is worth {against.margin:+.4f} more{of_parts}"
+
+
+def _alike(left: Comparison) -> str:
+    """Say which place an item that left is like."""
+    return "" if left.alike is None else f", which is {left.alike[1]:.2f} alike to place {left.alike[0]}"
 
 
 def _moves(items: Sequence[Id], one: str, many: str, name: Name) -> str:

@@ -85,6 +85,8 @@ class Compared:
         weights: The user's weights of categories from a history, (n_categories,); None without one.
         enters: Position -> where the item enters the list.
         repaired_by: Position -> the code of the constraint that put the item there.
+        vectors: Item numbers of the candidates, (n,), vectors and what they are multiplied by to have length 1; None if
+            no goal looks at distances of vectors.
     """
 
     numbers: Sequence[int]
@@ -101,6 +103,7 @@ class Compared:
     weights: NDArray[np.float64] | None
     enters: Enters | None = None
     repaired_by: Callable[[int], str] = lambda _: "share"
+    vectors: tuple[Ints, NDArray[Any], NDArray[Any]] | None = None
 
     def reasons(
         self,
@@ -129,6 +132,9 @@ class Compared:
             own = self._of_pin(item) if pinned else next(of_search)
             if not pinned:
                 replaced = own["replaced"] = own["replaced"] if newcomer else None
+                if replaced is not None:
+                    replaced["alike"] = self._alike(own.pop("left"))
+                own.pop("left", None)
                 own["codes"] = self._codes(own.pop("at"), replaced or own["runner_up"], bool(new[place]))
             found.append(
                 {
@@ -161,6 +167,7 @@ class Compared:
         ):
             yield {
                 "at": at,
+                "left": replaced,
                 "rank": rank or None,
                 "relevance": relevance,
                 "adds": dict(zip(PARTS, from_empty, strict=True)),
@@ -172,7 +179,19 @@ class Compared:
     def _comparison(self, other: int, parts: list[float]) -> dict[str, Any] | None:
         if other < 0:
             return None
-        return {"item": self.id_at(other), "margin": sum(parts), "parts": dict(zip(PARTS, parts, strict=True))}
+        named = dict(zip(PARTS, parts, strict=True))
+        return {"item": self.id_at(other), "margin": sum(parts), "parts": named, "alike": None}
+
+    def _alike(self, position: int) -> list[float] | None:
+        """Return the place whose item is most like a candidate, from 1, and their cosine."""
+        if self.vectors is None:
+            return None
+        numbers, unit, known = self.vectors
+        own, listed = numbers[position], np.array(self.numbers)
+        rows = np.minimum(listed, len(unit) - 1)  # an item that the export does not know has no vector
+        cosines = (unit[rows] @ unit[own]).astype(np.float64) * known[listed] * known[own]
+        place = int(cosines.argmax())
+        return [place + 1, round(float(cosines[place]), 6)]
 
     @staticmethod
     def _crossing(at: int, enters: Enters) -> dict[str, float | None] | None:

@@ -46,11 +46,18 @@ class Comparison:
         item: The other item.
         margin: Value of the list of the rule minus that of the other list.
         parts: Part of the objective -> its share of the margin; they add up to it.
+        alike: If distances of vectors count, for an item that left: the place whose item is most like it, and their
+            cosine.
     """
 
     item: Id
     margin: float
     parts: Mapping[str, float]
+    alike: tuple[int, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.alike is not None:
+            object.__setattr__(self, "alike", tuple(self.alike))
 
 
 @dataclass(frozen=True)

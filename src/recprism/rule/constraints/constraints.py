@@ -99,6 +99,8 @@ class Constraints:
             return NONE
         if not isinstance(given, Mapping):
             raise InputError(f"constraints are {{name: value}}, not {given!r}")
+        if not given:
+            return NONE
         unknown = set(given) - set(cls.__dataclass_fields__)
         if unknown:
             raise InputError(
@@ -137,6 +139,8 @@ class Constraints:
         Raises:
             InputError: If ``other`` is not about one list, or pins items where single users have pins.
         """
+        if other is NONE:
+            return self
         other.require_one_list()
         if not other:
             return self

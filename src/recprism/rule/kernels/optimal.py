@@ -11,6 +11,7 @@ import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
 from recprism.rule.kernels.arrays import flags, floats, integers, table
+from recprism.rule.kernels.cosines import write_columns, write_cosines
 from recprism.rule.kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
 from recprism.rule.kernels.worth import (
     ACCURACY,
@@ -53,7 +54,8 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
             - indices: Subtopics of all items.
             - n_subtopics: Number of subtopics.
             - unit: Unit vectors whose distances count, (n_items, d).
-            - known: Whether a vector is not zero, (n_items,); zero vectors have no distance.
+            - known: Whether a vector is not zero, (n_items,); zero vectors have no distance. Or, for vectors of other
+              lengths, one divided by the length, and 0 for zero vectors.
             - shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one
               thread must serve all users.
             - prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more
@@ -132,8 +134,8 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, pric
     """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
     counts = (integers(n_subtopics), integers(n_subtopics))
     depth = n_candidates if prices[DISTANCE] > 0 else 0
-    near, like = floats(n_candidates, 0.0), np.empty((depth, depth))  # few rows are used: see ``_joins``
-    compared = (flags(depth), flags(depth), table(unit.shape[1], depth, 0.0))
+    near, like = floats(n_candidates, 0.0), np.empty((depth, depth), unit.dtype)  # few rows are used: see ``_joins``
+    compared = (flags(depth), np.empty((unit.shape[1], depth), unit.dtype))
     inside, barred = flags(n_candidates), flags(n_candidates)
     # Gain of one more item of a subtopic, and loss of one fewer.
     steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))
@@ -147,16 +149,11 @@ def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, pric
 
 @compiled_inside_uncounted
 def _begin(items: Any, goals: Any, state: Any) -> None:
-    """Set the state to a user's candidates, none of them compared; their vectors are columns, see ``_compare``."""
-    unit, known, prices = goals[2], goals[3], goals[5]
-    compared, has_vector, columns = state[3]
-    if prices[DISTANCE] == 0:
-        return
-    compared[:] = False
-    for c in range(len(items)):
-        has_vector[c] = known[items[c]]
-        for f in range(unit.shape[1]):
-            columns[f, c] = unit[items[c], f]
+    """Set the state to a user's candidates, none of them compared."""
+    compared, columns = state[3]
+    if goals[5][DISTANCE] > 0:
+        compared[:] = False
+        write_columns(items, goals[2], goals[3], columns)
 
 
 @compiled_inside_uncounted
@@ -310,25 +307,6 @@ def _joins(position: int, sign: int, items: Any, goals: Any, state: Any) -> None
         return
     if not compared[position]:
         compared[position] = True
-        _compare(position, len(items), like[position], state)
+        write_cosines(position, items, goals[3], state[3][1], like[position])
     for c in range(len(items)):
         near[c] += sign * like[position, c]
-
-
-@compiled_inside_uncounted
-def _compare(position: int, n: int, similarity: Any, state: Any) -> None:
-    """Write the cosines of one candidate and each of n; 1 if a vector is zero, so that the pair has no distance.
-
-    The loop over candidates is the inner one: each sum then has the same order on every processor.
-    """
-    _, has_vector, columns = state[3]
-    similarity[:n] = 0.0
-    for f in range(len(columns)):
-        own = columns[f, position]
-        if own != 0.0:
-            for c in range(n):
-                similarity[c] += own * columns[f, c]
-    for c in range(n):
-        if not (has_vector[c] and has_vector[position]):
-            similarity[c] = 1.0
-    similarity[position] = 1.0

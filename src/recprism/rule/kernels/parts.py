@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
-from recprism.rule.kernels.arrays import floats, integers, table
+from recprism.rule.kernels.arrays import floats, integers
+from recprism.rule.kernels.cosines import write_columns, write_cosines
 from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -107,16 +110,12 @@ def likeness(items: Any, chosen: Any, goals: Any) -> Any:
     """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
     unit, known, prices = goals[2], goals[3], goals[5]
     if prices[DISTANCE] == 0:
-        return table(0, 0, 1.0)
-    like = table(len(chosen), len(items), 1.0)
+        return np.empty((0, 0), unit.dtype)
+    columns = np.empty((unit.shape[1], len(items)), unit.dtype)
+    write_columns(items, unit, known, columns)
+    like = np.empty((len(chosen), len(items)), unit.dtype)
     for place in range(len(chosen)):
-        a = items[chosen[place]]
-        for c in range(len(items)):
-            if known[a] and known[items[c]]:
-                total = 0.0
-                for f in range(unit.shape[1]):
-                    total += unit[a, f] * unit[items[c], f]
-                like[place, c] = total
+        write_cosines(chosen[place], items, known, columns, like[place])
     return like
 
 

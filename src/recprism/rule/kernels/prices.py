@@ -71,6 +71,11 @@ def looks_at_order(goals: Iterable[str]) -> bool:
     return any(term.price == ALPHA_DCG for term in search_terms(goals))
 
 
+def compares_vectors(goals: Iterable[str]) -> bool:
+    """Return whether distances of item vectors count."""
+    return any(term.by_vectors for term in search_terms(goals))
+
+
 def prices_of(
     goals: Mapping[str, float],
     units: Mapping[str, float],

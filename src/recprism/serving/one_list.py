@@ -1,0 +1,60 @@
+"""One list from candidates, scores, and categories or embeddings: no run, no training, no files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+
+from recprism.common.ids import Id
+from recprism.forms.rule_file import RuleFile
+from recprism.rule.constraints.constraints import Constraints
+from recprism.serving._inputs import as_ids
+from recprism.serving.ranked import Ranked
+from recprism.serving.rule import ServedRule
+
+
+def diversify_list(
+    ids: Sequence[Id] | NDArray[Any],
+    scores: ArrayLike,
+    *,
+    categories: Any = None,
+    embeddings: ArrayLike | None = None,
+    k: int = 10,
+    trade_off: float | str = 0.2,
+    goal: str | Mapping[str, float] | None = None,
+    constraints: Constraints | Mapping[str, Any] | None = None,
+    reasons: bool = True,
+) -> Ranked:
+    """Choose a diverse list from candidates with scores, and say why each item is in it.
+
+    It needs numpy and numba alone, and is :meth:`recprism.serving.ServedRule.rerank` of :meth:`RuleFile.of` for the
+    candidates. For many lists of the same items, make that rule once. The first call compiles for some seconds, or
+    reads compiled code from its cache.
+
+    Args:
+        ids: Ids of the candidates, (n,), in any order.
+        scores: One score per candidate, (n,); larger is better, on any scale. -inf is not shown.
+        categories: For each candidate a name, several names, or None; or a matrix, (n, n_categories), whose values
+            other than 0 say that the item has the category.
+        embeddings: Vectors of the candidates, (n, d); only directions count.
+        k: Length of the list. With fewer candidates it has all of them, and ``notes`` says so.
+        trade_off: From 0, the order of the scores, to 1, diversity alone.
+        goal: "subtopic_coverage" (more categories), "ilad_subtopics" (distance by categories), "ilad" (distance by
+            embeddings), several joined by "+", or weights by name. By default what the items have: more categories,
+            distance by embeddings, or both.
+        constraints: What the list must keep, as in :class:`recprism.rule.Constraints`.
+        reasons: Whether reasons are computed.
+
+    Raises:
+        InputError: If an argument is invalid, or there are neither categories nor embeddings.
+
+    >>> found = diversify_list(["a", "b", "c"], [3, 2, 1], categories=["jazz", "jazz", "rock"], k=2)
+    >>> found.ids, found.base
+    (('a', 'c'), ('a', 'b'))
+    """
+    settings = {"categories": categories, "embeddings": embeddings, "goal": goal, "trade_off": trade_off, "k": k}
+    given = as_ids(ids, "ids")
+    served = ServedRule(RuleFile.of(given, **settings, constraints=constraints))
+    return served.rerank(given, scores, reasons=reasons)
