@@ -46,6 +46,10 @@ ORDER = {
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill",
     ),
     "engine_mmr": ("Compared with an engine's own MMR", "python benchmarks/engine_mmr.py"),
+    "any_list": (
+        "One call for one list, compared with pyversity",
+        "OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/any_list.py",
+    ),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
     "million_all": ("A million users, all of them", "python benchmarks/million.py --folder DIR --all"),

@@ -30,7 +30,7 @@ def diversify_list(
     """Choose a diverse list from candidates with scores, and say why each item is in it.
 
     It needs numpy and numba alone, and is :meth:`recprism.serving.ServedRule.rerank` of :meth:`RuleFile.of` for the
-    candidates. For many lists of the same items, make that rule once. The first call compiles for some seconds, or
+    candidates. For many lists of the same items, make that rule once. The first call compiles for up to a minute, or
     reads compiled code from its cache.
 
     Args:
