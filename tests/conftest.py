@@ -30,8 +30,8 @@ from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
+from recprism.result.result import Result
 from recprism.runs.config import DiversifyConfig, RunConfig
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 from recprism.runs.stored_path import make_path
 

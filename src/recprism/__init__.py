@@ -6,7 +6,7 @@ The data go one way, and the folders follow it::
             data/                data/          models/                   ranking/   metrics/
 
     -> more diverse lists -> a certified budget -> reasons -> a result -> exports -> live lists
-            rule/                 budget/          explain/   runs/       forms/     serving/, operate/
+            rule/                 budget/          explain/   result/     forms/     serving/, operate/
 
 ``cmb`` is the paper, ``contest`` compares all methods, ``runs`` keeps a run in one directory, and ``cli`` is the
 command line.

@@ -13,7 +13,7 @@ from recprism.metrics.suite import evaluate as evaluate
 from recprism.models.bpr import BPRMF as BPRMF
 from recprism.models.factors import Factors as Factors
 from recprism.models.lightgcn import LightGCN as LightGCN
+from recprism.result.result import Result as Result
 from recprism.runs.jobs.own_scores import import_scores as import_scores
 from recprism.runs.jobs.own_vectors import import_vectors as import_vectors
-from recprism.runs.result import Result as Result
 from recprism.serving.one_list import diversify_list as diversify_list

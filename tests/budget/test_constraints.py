@@ -18,10 +18,10 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms import Export
 from recprism.models import Factors
+from recprism.result.result import Result
 from recprism.rule import Constraints
 from recprism.rule.goal import Goal
-from recprism.runs.jobs.questions import question_of
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import question_of
 
 ITEMS, USERS = 30, 8
 

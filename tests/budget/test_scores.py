@@ -15,8 +15,8 @@ from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.models.adapters import ScoredCandidates
+from recprism.result.result import Result
 from recprism.rule.goal import Goal
-from recprism.runs.result import Result
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recprism.runs.jobs.questions import LEDGER, asked_of_labels
+from recprism.runs.parts.questions import LEDGER, asked_of_labels
 from recprism.runs.run import Run
 
 Recprism = Callable[..., Any]

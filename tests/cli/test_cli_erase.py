@@ -19,11 +19,11 @@ from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
+from recprism.result.result import Result
 from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.erasure import erase_run
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 

@@ -15,9 +15,9 @@ import recprism as rp
 from recprism.data.readers.clusters import read_clusters
 from recprism.errors import InputError
 from recprism.operate.refitted_run import _still_together
+from recprism.result.result import Result
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import LEDGER
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import LEDGER
 from recprism.runs.run import Run
 from recprism.studio import commands
 

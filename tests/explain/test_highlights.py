@@ -12,9 +12,9 @@ from recprism.cmb.factors.highlights import HighlightedUser, example_users, item
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF
+from recprism.result.result import Result
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 

@@ -21,7 +21,7 @@ from recprism.budget.question import BudgetQuestion
 from recprism.common.files import atomic_folder, atomic_path, readable, storable
 from recprism.errors import InputError, StorageError
 from recprism.report.collect import happened
-from recprism.runs.jobs.questions import note_question
+from recprism.runs.parts.questions import note_question
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 

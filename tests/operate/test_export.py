@@ -25,10 +25,10 @@ from recprism.forms.form import FORMS, CompiledForm, DialsForm, Form, Source, Us
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, as_expected, load_export, pair
 from recprism.models import Factors
+from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.export import export_run
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 

@@ -21,11 +21,11 @@ from recprism.forms.vectors import Export, load_export
 from recprism.models import BPRMF, Factors
 from recprism.operate.monitor import monitor
 from recprism.operate.refitted_run import refit_run
+from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.train import recommend
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from recprism.rule.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import asked_of_labels
+from recprism.runs.parts.questions import asked_of_labels
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

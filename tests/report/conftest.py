@@ -30,9 +30,9 @@ from recprism.report.content import (
     Statement,
     User,
 )
+from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 

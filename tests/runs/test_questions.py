@@ -20,15 +20,14 @@ from recprism.rule.goal import Goal
 from recprism.runs._card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import (
+from recprism.runs.listing import list_runs
+from recprism.runs.parts.questions import (
     LEDGER,
     Asked,
     asked_of_labels,
-    joint_certificate,
     note_question,
     question_of,
 )
-from recprism.runs.listing import list_runs
 from recprism.runs.run import Run
 
 Trained = Callable[..., Run]
@@ -152,9 +151,9 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     run.file("events.jsonl").unlink()
     (run.path.parent / LEDGER).unlink()
     note(run, ONE)
-    assert joint_certificate(run) == kept.certificate, "its own question"
+    assert run.joint_certificate() == kept.certificate, "its own question"
     note(run, TWO, confidence=0.75)
-    joint = joint_certificate(run)
+    joint = run.joint_certificate()
     assert joint is not None
     assert "(70 % confidence for 2 questions together, " in joint.sentence()
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]

@@ -428,9 +428,9 @@ def _runs(folder: Path) -> None:
     from recprism.cmb import CMB
     from recprism.data import SparseRows, Split, load_files
     from recprism.models import BPRMF
+    from recprism.result.result import Result
     from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
     from recprism.runs.jobs.diversify import diversify_within
-    from recprism.runs.result import Result
     from recprism.runs.run import Run
 
     data = load_files(folder / "a.csv", subtopics=folder / "s.csv")

@@ -15,10 +15,10 @@ from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.result.result import Result
 from recprism.rule.goal import Goal
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.train import evaluate_run, recommend
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 READ: dict[str, Callable[[Run], object]] = {

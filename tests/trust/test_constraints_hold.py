@@ -18,11 +18,11 @@ from recprism.errors import ConstraintError, InputError
 from recprism.forms import DialsForm, UserVectors
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
+from recprism.result.result import lists_to_frame
 from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run
-from recprism.runs.result import lists_to_frame
 from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 from recprism.serving import load_rule

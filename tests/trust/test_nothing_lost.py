@@ -11,7 +11,7 @@ import pytest
 
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.questions import ASKED
+from recprism.runs.parts.questions import ASKED
 from recprism.runs.run import Run
 
 pytestmark = pytest.mark.slow

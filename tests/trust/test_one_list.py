@@ -256,7 +256,7 @@ MAKES_LISTS = {
     "report/users.py": "the report",
     "runs/jobs/dials.py": "compiles lists",
     "runs/jobs/train.py": "recprism recommend",
-    "runs/result.py": "Result.lists",
+    "result/result.py": "Result.lists",
     "service/_lists.py": "the service",
     "service/_loaded.py": "warms up",
     "studio/downloads.py": "the studio",

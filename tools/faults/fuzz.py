@@ -353,11 +353,11 @@ def valid_run(folder: Path) -> Path:
     from recprism.cmb import CMB
     from recprism.data import load_files
     from recprism.models import BPRMF
+    from recprism.result.result import Result
     from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
     from recprism.runs.jobs.diversify import diversify_within
     from recprism.runs.jobs.export import export_run
     from recprism.runs.jobs.train import evaluate_run
-    from recprism.runs.result import Result
     from recprism.runs.run import Run
     from recprism.runs.stored_path import stored_path
 

@@ -21,9 +21,9 @@ from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 from recprism.models.registry import make_model
+from recprism.result.result import Result
 from recprism.rule.goal import Goal, Words
 from recprism.runs.jobs.inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
-from recprism.runs.result import Result
 
 
 class Diversifier:

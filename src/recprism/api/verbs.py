@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from recprism.budget.audit import BUDGETS, Audit, cost_of_diversity, default_goals
 from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
+from recprism.budget.within import ask
 from recprism.common.progress import ProgressCallback
 from recprism.common.shares import Share
 from recprism.data.split import Part
+from recprism.result.result import Result
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.goal import Goal, Words
-from recprism.runs.jobs.questions import ask, keep_audit
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import keep_audit
 
 
 def audit(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from recprism.budget.path import (
     served_point,
     weighs_history,
 )
-from recprism.budget.problem import Problem
+from recprism.budget.problem import PathStore, Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback, count_steps
@@ -44,6 +45,31 @@ class CertifiedRule:
     certificate: Certificate
     violations: Violations | None = None
     constraint_costs: Mapping[str, float] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Ledger(PathStore, Protocol):
+    """A store that notes what labels were asked, such as that of a run."""
+
+    def ask(
+        self, problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
+    ) -> tuple[CertifiedRule, str | None]:
+        """Find the rule within a budget, and say what else the labels answered."""
+        ...
+
+
+def ask(
+    problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
+) -> tuple[CertifiedRule, str | None]:
+    """Find the rule within a budget, and note the question where the problem was read from.
+
+    Returns:
+        The rule, and a sentence about other questions to the same labels; None without any, and without a ledger.
+    """
+    question = replace(question, part=question.part_in(problem))
+    if isinstance(problem.store, Ledger):
+        return problem.store.ask(problem, question, on_step)
+    return within_budget(problem, question, on_step=on_step), None
 
 
 @phase("walking the path and certifying", __name__)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recprism.result.result import Result
     from recprism.runs.jobs.diversify import Effect
-    from recprism.runs.result import Result
     from recprism.runs.run import Run
 
 UNCHANGED = (

@@ -20,8 +20,8 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Difference
 from recprism.metrics.registry import parse
+from recprism.result.result import Result
 from recprism.runs.jobs.diversify import Effect, effect
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 Kind = Literal["loss", "gain"]

@@ -8,7 +8,6 @@ from typing import Literal
 
 from recprism.common.shares import percent
 from recprism.metrics import Comparison
-from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
@@ -75,7 +74,7 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
 
 def _certified(run: Run) -> dict[str, str]:
     """Return metric -> what the certificate says about the point that the run serves."""
-    kept = joint_certificate(run)
+    kept = run.joint_certificate()
     if kept is None or kept.last is None:
         return {}
     by = "" if kept.part is None else f" on the {kept.part} part"

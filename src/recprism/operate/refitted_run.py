@@ -22,11 +22,11 @@ from recprism.models.factors import COSINE
 from recprism.operate.budget_share import budget_of
 from recprism.operate.refit import PreviousDeployment, Refit, refit
 from recprism.operate.stability import stability_of
+from recprism.result.result import Result
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
-from recprism.runs.jobs.questions import note_question
 from recprism.runs.lock import writing
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import note_question
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)

@@ -26,11 +26,11 @@ from recprism.report.content import Change, Chosen, Explained, FrontPoint, User,
 from recprism.report.explained import explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
+from recprism.result.result import Result
 from recprism.rule.goal import TERMS, Goal
 from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
-from recprism.runs.jobs.questions import joint_certificate, keep_audit
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import keep_audit
 from recprism.runs.run import Run
 
 SHOWN_BUDGET = 0.05  # an audit shows who would pay at this budget, if none was requested
@@ -181,7 +181,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         require_enough(draws)
     objective = f"subtopic_coverage@{problem.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(problem.subtopics) > 0), _asked_budget(run)
-    metric, kept = goal.metrics(problem.k)[0], joint_certificate(run)
+    metric, kept = goal.metrics(problem.k)[0], run.joint_certificate()
     audit = None
     if kept is None:
         audit = cost_of_diversity(problem, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)

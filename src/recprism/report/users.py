@@ -15,10 +15,10 @@ from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
 from recprism.report.content import Dial, User
 from recprism.report.explained import changes_of, entries
+from recprism.result.result import Result
 from recprism.rule.rule import Rule
 from recprism.runs.catalogue import Catalogue
 from recprism.runs.jobs.reasons import newcomer_reasons
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 MOST_DIALS = 8

@@ -6,5 +6,4 @@ from recprism.runs.config import ModelConfig as ModelConfig
 from recprism.runs.config import RunConfig as RunConfig
 from recprism.runs.config import SplitConfig as SplitConfig
 from recprism.runs.listing import list_runs as list_runs
-from recprism.runs.result import Result as Result
 from recprism.runs.run import Run as Run

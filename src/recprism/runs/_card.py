@@ -21,7 +21,6 @@ from recprism.models import Factors
 from recprism.runs._long_tables import PARTS
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.runs.event_log import STEPS
-from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.neighbours import noted
 from recprism.runs.parts.lists import DIVERSIFIED
 from recprism.runs.run import Run
@@ -140,7 +139,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
 
 
 def _within(run: Run, asked: BudgetConfig) -> str:
-    kept = joint_certificate(run)
+    kept = run.joint_certificate()
     assert kept is not None  # a budget was given
     budgets = ", ".join(f"{100 * share:g} % of {metric}" for metric, share in asked.budgets.items())
     where = f"the {kept.part or asked.certify_on or 'test'} part"

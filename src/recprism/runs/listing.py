@@ -12,7 +12,6 @@ from typing import Any, Literal
 from recprism.budget.certificate import Certificate
 from recprism.errors import InputError, RecprismError
 from recprism.runs.event_log import STEPS
-from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.parts.stage import SEARCH, stages
 from recprism.runs.run import Run
 
@@ -97,7 +96,7 @@ def result_row(run: Run) -> ListedResult:
 
 def _row(run: Run) -> ListedResult:
     run.require_whole()
-    config, certified = run.config, joint_certificate(run)
+    config, certified = run.config, run.joint_certificate()
     searching = None if run.is_diversified() else run.unfinished(SEARCH)
     asked = (searching or run).config.diversify
     within = None if asked is None else asked.within

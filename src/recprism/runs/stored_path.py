@@ -26,7 +26,7 @@ from recprism.data.split import Part
 from recprism.metrics.registry import with_gini
 from recprism.rule.goal import Goal, Words
 from recprism.rule.limits import limit_of
-from recprism.runs.jobs.questions import note_question
+from recprism.runs.parts.questions import note_question
 from recprism.runs.run import Run
 
 METRICS = with_gini(

@@ -13,7 +13,6 @@ from typing import Literal
 from recprism.errors import RecprismError
 from recprism.rule.goal import Goal
 from recprism.runs.jobs.diversify import effect
-from recprism.runs.jobs.questions import joint_certificate
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
@@ -209,7 +208,7 @@ class OpenedRun:
 
     def _certified(self) -> schemas.Certified | None:
         """Return what the certificate says about its first metric; None if nothing was certified."""
-        kept = joint_certificate(self.run)
+        kept = self.run.joint_certificate()
         if kept is None or kept.last is None:
             return None
         check = kept.points[kept.last].checks[0]

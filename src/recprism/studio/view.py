@@ -19,11 +19,11 @@ from recprism.cmb.factors.highlights import who_pays
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.operate.budget_share import budget_of
+from recprism.result.result import Result
 from recprism.rule.goal import TERMS, Goal
 from recprism.rule.rule import Rule
 from recprism.runs.catalogue import Card, Catalogue, Place, places
 from recprism.runs.config import BudgetConfig
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas

@@ -105,7 +105,7 @@ def audit(
     from recprism.budget.question import BudgetQuestion
     from recprism.forms.form import compiled_form
     from recprism.parallel import executor_named
-    from recprism.runs.jobs.questions import keep_audit
+    from recprism.runs.parts.questions import keep_audit
     from recprism.runs.run import Run
 
     run = Run.open(run_directory)

@@ -52,8 +52,8 @@ def dials(
     - `recprism dials runs/x -o dials.csv`
     - `recprism dials runs/x --concepts clusters=20`
     """
+    from recprism.result.result import rows_of
     from recprism.runs.jobs.dials import UNIT, dials_of
-    from recprism.runs.result import rows_of
     from recprism.runs.run import Run
     from recprism.runs.tables import require_table_name, write_table
 

@@ -58,8 +58,8 @@ def refit(
     - `recprism refit runs/new --like runs/old --like-name cautious`
     """
     from recprism.operate.refitted_run import refit_run
+    from recprism.result.result import Result
     from recprism.runs.jobs.train import metric_names, part_named
-    from recprism.runs.result import Result
     from recprism.runs.run import Run
     from recprism.runs.sinks import followed
 

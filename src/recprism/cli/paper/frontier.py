@@ -54,7 +54,7 @@ def frontier(
     from recprism.parallel import executor_named
     from recprism.rule.goal import Goal
     from recprism.runs.config import ConstraintsConfig
-    from recprism.runs.jobs.questions import note_question
+    from recprism.runs.parts.questions import note_question
     from recprism.runs.run import Run
 
     wanted = Goal.parse(goal)

@@ -61,8 +61,8 @@ def demo(
     """
     from recprism.budget.audit import COST, cost_of_diversity
     from recprism.runs.jobs.diversify import diversify_within
-    from recprism.runs.jobs.questions import keep_audit
     from recprism.runs.jobs.train import evaluate_run, recommend
+    from recprism.runs.parts.questions import keep_audit
 
     say("1/7 load and split the embedded MovieLens data (ratings of 4 and more are positives)")
     if not overwrite:
@@ -126,7 +126,7 @@ def _against_other_model(run: Run) -> str:
 
 def require_own(path: Path) -> None:
     """Refuse to replace a run that the demo did not make, or that another command has changed since."""
-    from recprism.runs.jobs.questions import ASKED
+    from recprism.runs.parts.questions import ASKED
     from recprism.runs.run import Run
 
     if not Run.is_at(path):

@@ -17,9 +17,9 @@ from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.steering import Steered, own_settings, steer
+from recprism.result.result import Result
 from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.lock import writing
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 UNIT = "share of the user's score range"

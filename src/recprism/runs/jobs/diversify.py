@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from recprism.budget.popularity import POPULARITY, judged_popularity
 from recprism.budget.problem import Problem, Ranker
+from recprism.budget.within import ask
 from recprism.cmb import CMB, Step
 from recprism.cmb.controls import control_perturbations
 from recprism.cmb.history import Progress
@@ -19,14 +20,13 @@ from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Comparison, Evaluation, compare
+from recprism.result.result import Result
 from recprism.runs._card import BEFORE, write_card
 from recprism.runs.config import BudgetConfig, DiversifyConfig
-from recprism.runs.jobs.questions import ask
 from recprism.runs.lock import writing
 from recprism.runs.neighbours import overlap_of
-from recprism.runs.parts.results import clusters_hash
+from recprism.runs.parts.questions import clusters_hash
 from recprism.runs.parts.stage import SEARCH
-from recprism.runs.result import Result
 from recprism.runs.run import Run
 
 

@@ -16,13 +16,13 @@ from recprism.data.interactions import Interactions
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
+from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
 from recprism.runs.jobs.imported import write_run
-from recprism.runs.jobs.questions import note_question
 from recprism.runs.jobs.train import part_named
 from recprism.runs.lock import writing
-from recprism.runs.result import Result
+from recprism.runs.parts.questions import note_question
 from recprism.runs.run import Run
 
 JUDGED_ON: Part = "test"  # what runs report figures on
@@ -45,6 +45,11 @@ def save_result(result: Result, path: Path) -> Path:
     data = Dataset("python", pairs, case.subtopics, items, Preparation())
     put_result(write_run(path, case.base, data, split, {}), result)
     return path
+
+
+def load_result(path: str | Path, name: str | None) -> Result:
+    """Read a result from a run directory; None is the name of the unnamed one."""
+    return Run.open(path, name).load_result()
 
 
 @writing

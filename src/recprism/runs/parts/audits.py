@@ -11,14 +11,16 @@ from recprism.common.bound import CONTENTS, hash_of
 from recprism.common.files import write_text
 from recprism.errors import BusyError, StorageError
 from recprism.runs.lock import held
-from recprism.runs.parts.folder import AUDITS, RunFolder
+from recprism.runs.parts.data import RunData
+from recprism.runs.parts.folder import AUDITS
+from recprism.runs.parts.lists import RunLists
 
 FORMAT = 1
 Kept = tuple[dict[str, Any], list[dict[str, Any]]]
 """What an audit asked, and its answers in the same order."""
 
 
-class RunAudits(RunFolder):
+class RunAudits(RunData, RunLists):
     """Reads and writes the answers of audits, which all results of the run share."""
 
     def keep_audit(self, asked: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,7 @@ from numpy.typing import NDArray
 from recprism.budget.problem import Lists
 from recprism.errors import BusyError, StorageError
 from recprism.runs.lock import held
-
-if TYPE_CHECKING:
-    from recprism.runs.parts.results import RunResults
+from recprism.runs.parts.audits import RunAudits
 
 FORMAT = 5
 
@@ -26,7 +23,7 @@ class RunPaths:
         run: A trained run.
     """
 
-    def __init__(self, run: RunResults) -> None:
+    def __init__(self, run: RunAudits) -> None:
         self.run = run
         self._made_from = run.fingerprint()  # before anything is read for a path
 

@@ -28,10 +28,10 @@ from recprism.common.bound import (
 from recprism.common.files import atomic_path, readable, write_text
 from recprism.common.version import __version__
 from recprism.errors import InputError, RecprismError
+from recprism.result.result import Result
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.rule import Rule
-from recprism.runs.result import Result
 
 RESULT, CHANGE, BASE = "result.json", "delta.safetensors", "factors.safetensors"
 CERTIFICATE = "certificate.json"

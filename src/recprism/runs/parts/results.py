@@ -12,21 +12,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.budget.certificate import Certificate
 from recprism.budget.problem import Problem
-from recprism.common.bound import hash_of
 from recprism.common.files import readable, require_rights, write_text
 from recprism.common.ids import id_series
 from recprism.data.split import Part
 from recprism.errors import InputError
+from recprism.result.result import Result
 from recprism.runs.config import ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
 from recprism.runs.event_log import has_event
 from recprism.runs.parts.audits import RunAudits
-from recprism.runs.parts.data import DATA, RunData
+from recprism.runs.parts.data import DATA
 from recprism.runs.parts.folder import ASKED
-from recprism.runs.parts.lists import TRAINED, RunLists
-from recprism.runs.parts.paths import RunPaths
+from recprism.runs.parts.lists import TRAINED
+from recprism.runs.parts.questions import RunStore, clusters_hash, together_with_others
 from recprism.runs.parts.result_files import read_result, write_result
-from recprism.runs.result import Result
 
 CLUSTERS = "clusters"
 STEERING, DIALS_SET = "steering.json", "dials set"
@@ -37,11 +37,6 @@ OF_RESULT = (
     *("recommendations.judged.parquet", "clusters.parquet"),
 )
 """Files that are deleted, in this order, when a result is replaced."""
-
-
-def clusters_hash(clusters: NDArray[np.int64] | None) -> str | None:
-    """Return what makes clusters of users differ from others; None without clusters."""
-    return None if clusters is None else hash_of(clusters.astype("<i8").tobytes())
 
 
 class NamedResults(Mapping[str, Result]):
@@ -73,7 +68,7 @@ class NamedResults(Mapping[str, Result]):
         return f"NamedResults({', '.join(self)})"
 
 
-class RunResults(RunData, RunLists, RunAudits):
+class RunResults(RunAudits):
     """Reads and writes one result of a run."""
 
     @property
@@ -118,7 +113,7 @@ class RunResults(RunData, RunLists, RunAudits):
             self.split(),
             self.subtopics(),
             part,
-            store=RunPaths(self),
+            store=RunStore(self),
             constraints=(self.constraints if constraints is None else constraints).parsed(),
             history_window=None if own is None else own.history_window,
             clusters=None if own is None or own.clusters is None else self._clusters(own.clusters),
@@ -262,6 +257,24 @@ class RunResults(RunData, RunLists, RunAudits):
                 "how far it goes; put it back, or make the result again with --overwrite"
             )
         return found
+
+    def joint_certificate(self) -> Certificate | None:
+        """Return the certificate with the confidence of all questions that its labels answered; None without one."""
+        kept = self.certificate()
+        return None if kept is None else self.together_with_others(Certificate.from_dict(kept["certificate"]))
+
+    def together_with_others(self, own: Certificate) -> Certificate:
+        """Return a certificate with the confidence of all questions that its labels have answered."""
+        return together_with_others(self, own)
+
+    @property
+    def scorer(self) -> str:
+        """Kind of the model, and eight letters of the fingerprint of the run."""
+        return f"{self.config.model.name}-{self.fingerprint()[:8]}"
+
+    def origin(self) -> dict[str, Any]:
+        """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
+        return {"run": self.path.resolve().name, "result": self.result, "made_from": self.fingerprint()}
 
     def save_explanation(self, facts: Mapping[str, Any]) -> Path:
         """Write explanation.json, bound to the served vectors."""

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.problem import Lists, Problem, Ranker
 from recprism.budget.promise import Promise
 from recprism.budget.question import BudgetQuestion
-from recprism.budget.within import CertifiedRule
+from recprism.budget.within import CertifiedRule, ask
 from recprism.cmb import CMB
 from recprism.common.bound import contents_of, hash_of
 from recprism.common.display import Displayed
@@ -40,8 +41,25 @@ from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.rule import Rule
 
-if TYPE_CHECKING:
-    from recprism.runs.parts.results import RunResults
+KEEPER = "recprism.runs.jobs.saved"
+"""The module that keeps results in runs. It is above this room, which knows its name only."""
+
+
+class Home(Protocol):
+    """The run that holds a result."""
+
+    @property
+    def scorer(self) -> str:
+        """Kind of the model whose scores were tested, and eight letters of its content."""
+        ...
+
+    def origin(self) -> dict[str, Any]:
+        """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
+        ...
+
+    def together_with_others(self, own: Certificate) -> Certificate:
+        """Return a certificate with the confidence of all questions that its labels have answered."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +93,7 @@ class Result(Displayed):
     search: CMB | None = None
     steering: Mapping[Any, Any] = field(default_factory=dict)
     asked_before: str | None = None
-    run: RunResults | None = None
+    run: Home | None = None
 
     @classmethod
     def of_rule(cls, problem: Problem, found: CertifiedRule) -> Result:
@@ -219,7 +237,7 @@ class Result(Displayed):
     def scorer(self) -> str:
         """Kind of the model whose scores were tested, and eight letters of its content."""
         if self.run is not None:
-            return f"{self.run.config.model.name}-{self.run.fingerprint()[:8]}"
+            return self.run.scorer
         base = self.problem.base
         arrays = {name: it for name, it in vars(base).items() if isinstance(it, np.ndarray) and it.dtype.kind in "fi"}
         return f"{type(base).__name__}-{contents_of(arrays)[:8]}"
@@ -293,7 +311,8 @@ class Result(Displayed):
         require_new_folder(Path(folder))  # before anything is compiled
         vectors = None if self.search is None else self.search.factors_
         objective = self.objective if self.is_changed else None
-        about = (objective, self.steering, self._origin(), self._promise, self._certified, on_step)
+        origin = {"run": "", "result": None, "made_from": ""} if self.run is None else self.run.origin()
+        about = (objective, self.steering, origin, self._promise, self._certified, on_step)
         return chosen.write(Source(self.problem, self.rule, vectors, *about), Path(folder))
 
     def _certified(self, form: CompiledForm) -> tuple[Rule, Promise | None]:
@@ -302,8 +321,6 @@ class Result(Displayed):
         Raises:
             InputError: If no step of the path is certified within the budgets.
         """
-        from recprism.runs.jobs.questions import ask
-
         assert self.goal is not None  # there is a rule
         question = BudgetQuestion.of(
             self.goal, form.budgets or {}, k=self.problem.k, confidence=form.confidence, through=form
@@ -323,13 +340,11 @@ class Result(Displayed):
             procedure: How its lists were made.
             of: What was certified; the rule of the result by default.
         """
-        from recprism.runs.jobs.questions import together_with_others
-
         kept, rule = (self.certificate, self.rule) if of is None else (of.certificate, of.rule)
         if kept is None or kept.last is None or rule is None:
             return None
         checks = kept.points[kept.last].checks
-        kept = kept if self.run is None else together_with_others(self.run, kept)
+        kept = kept if self.run is None else self.run.together_with_others(kept)
         return Promise(
             budgets={it.metric: it.budget for it in checks},
             losses={it.metric: it.loss for it in checks},
@@ -346,13 +361,6 @@ class Result(Displayed):
             tested=tested,
         )
 
-    def _origin(self) -> dict[str, Any]:
-        """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
-        run = self.run
-        if run is None:
-            return {"run": "", "result": None, "made_from": ""}
-        return {"run": run.path.resolve().name, "result": run.result, "made_from": run.fingerprint()}
-
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> Path:
@@ -361,9 +369,8 @@ class Result(Displayed):
         Raises:
             InputError: If the folder holds other files.
         """
-        from recprism.runs.jobs.saved import save_result
-
-        return save_result(self, Path(path))
+        written: Path = import_module(KEEPER).save_result(self, Path(path))
+        return written
 
     @classmethod
     def load(cls, path: str | Path, name: str | None = None) -> Result:
@@ -373,9 +380,8 @@ class Result(Displayed):
             path: The run directory.
             name: The name of the result; None is the unnamed one.
         """
-        from recprism.runs.run import Run
-
-        return Run.open(path, name).load_result()
+        found: Result = import_module(KEEPER).load_result(path, name)
+        return found
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per metric: before, after, relative change and p-value."""

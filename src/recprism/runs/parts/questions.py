@@ -15,17 +15,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recprism.budget.audit import Audit
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import weighs_history
 from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import CertifiedRule, within_budget
+from recprism.common.bound import hash_of
 from recprism.common.progress import ProgressCallback
 from recprism.errors import RecprismError
 from recprism.runs.event_log import append_event, read_events
+from recprism.runs.parts.audits import RunAudits
 from recprism.runs.parts.paths import RunPaths
-from recprism.runs.parts.results import RunResults, clusters_hash
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +56,12 @@ class Asked:
     approximate: int = 0
 
 
-def asked_of_labels(run: RunResults, part: str | None) -> Asked:
+def clusters_hash(clusters: NDArray[np.int64] | None) -> str | None:
+    """Return what makes clusters of users differ from others; None without clusters."""
+    return None if clusters is None else hash_of(clusters.astype("<i8").tobytes())
+
+
+def asked_of_labels(run: RunAudits, part: str | None) -> Asked:
     """Return how many questions the labels of a part have answered, and the confidence of all answers together.
 
     Args:
@@ -62,17 +71,11 @@ def asked_of_labels(run: RunResults, part: str | None) -> Asked:
     return _together(_lines(run, run.labels_hash(part or "test")))
 
 
-def joint_certificate(run: RunResults) -> Certificate | None:
-    """Return the certificate of a result with the confidence of all questions that its labels have answered.
+def together_with_others(run: RunAudits, own: Certificate) -> Certificate:
+    """Return a certificate with the confidence of all questions that its labels have answered.
 
-    An approximate certificate keeps its own words: it is part of no joint confidence. None without a certificate.
+    An approximate certificate keeps its own words: it is part of no joint confidence.
     """
-    kept = run.certificate()
-    return None if kept is None else together_with_others(run, Certificate.from_dict(kept["certificate"]))
-
-
-def together_with_others(run: RunResults, own: Certificate) -> Certificate:
-    """Return a certificate with the confidence of all questions that its labels have answered."""
     asked = asked_of_labels(run, own.part)
     valid = asked.questions - asked.approximate
     if own.method == APPROXIMATE or valid <= own.questions:
@@ -100,21 +103,17 @@ def question_of(problem: Problem, question: BudgetQuestion, **others: Any) -> di
     return plain
 
 
-def ask(
-    problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
-) -> tuple[CertifiedRule, str | None]:
-    """Find the rule within a budget. In a run, what its audit answered is taken over; else the labels are asked.
+class RunStore(RunPaths):
+    """What problems of a run share: the lists of paths, and the questions that the labels have answered."""
 
-    Returns:
-        The rule, and a sentence about other questions to the same labels; None without any, and outside of a run.
-    """
-    run, asked, answer = run_of(problem), None, None
-    question = replace(question, part=question.part_in(problem))
-    if run is not None:
-        asked = _line(run, question, [question_of(problem, question)])
-        asked, answer = _audited(run, asked, question) or (asked, None)
-    found = within_budget(problem, question, certificate=answer, on_step=on_step)
-    return found, None if run is None or asked is None else _note(run, asked)
+    def ask(
+        self, problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
+    ) -> tuple[CertifiedRule, str | None]:
+        """Find the rule within a budget. What an audit of the run answered is taken over; else the labels are asked."""
+        asked = _line(self.run, question, [question_of(problem, question)])
+        asked, answer = _audited(self.run, asked, question) or (asked, None)
+        found = within_budget(problem, question, certificate=answer, on_step=on_step)
+        return found, _note(self.run, asked)
 
 
 def keep_audit(problem: Problem, found: Audit) -> str | None:
@@ -137,7 +136,7 @@ def keep_audit(problem: Problem, found: Audit) -> str | None:
 
 
 def note_question(
-    run: RunResults, problem: Problem, question: BudgetQuestion, *, tested: bool = True, **others: Any
+    run: RunAudits, problem: Problem, question: BudgetQuestion, *, tested: bool = True, **others: Any
 ) -> str | None:
     """Note one question that the labels of a run answered.
 
@@ -155,18 +154,18 @@ def note_question(
     return _note(run, line if tested else {**line, "confidence": None, "method": MEASURED})
 
 
-def run_of(problem: Problem) -> RunResults | None:
+def run_of(problem: Problem) -> RunAudits | None:
     """Return the run that a problem was read from; None without one."""
     return problem.store.run if isinstance(problem.store, RunPaths) else None
 
 
-def _line(run: RunResults, asked: BudgetQuestion, questions: Sequence[Mapping[str, Any]]) -> Line:
+def _line(run: RunAudits, asked: BudgetQuestion, questions: Sequence[Mapping[str, Any]]) -> Line:
     about: Line = {"labels": run.labels_hash(asked.part or "test"), "model": run.fingerprint(), "part": asked.part}
     about |= {"confidence": asked.confidence, "method": asked.method}
     return {**about, "questions": [dict(it) for it in questions]}
 
 
-def _audited(run: RunResults, asked: Line, of: BudgetQuestion) -> tuple[Line, Certificate] | None:
+def _audited(run: RunAudits, asked: Line, of: BudgetQuestion) -> tuple[Line, Certificate] | None:
     """Return what the last audit with this question asked, and its answer; None if there is no such audit."""
     if of.trade_offs is not None:  # audits test the steps of the goal
         return None
@@ -187,7 +186,7 @@ def _reached(question: BudgetQuestion, certificate: Certificate) -> float | None
 # -- the ledger -------------------------------------------------------------------------------------------------------
 
 
-def _note(run: RunResults, line: Line) -> str | None:
+def _note(run: RunAudits, line: Line) -> str | None:
     """Add a line that is not known yet, and say what the labels answered before."""
     earlier = [it for it in _lines(run, line["labels"]) if it != line]
     event = {"time": round(time.time(), 3), "event": ASKED, **line}
@@ -205,12 +204,12 @@ def _appended(place: Path, event: Mapping[str, Any]) -> bool:
     return True
 
 
-def _places(run: RunResults) -> tuple[Path, Path]:
+def _places(run: RunAudits) -> tuple[Path, Path]:
     """Return the files that keep the questions: next to the runs, and in the run."""
     return run.path.resolve().parent / LEDGER, run.path / "events.jsonl"
 
 
-def _lines(run: RunResults, labels: str) -> list[Line]:
+def _lines(run: RunAudits, labels: str) -> list[Line]:
     """Return what labels were asked, each once."""
     found: list[Line] = []
     for line in (line for place in _places(run) for line in _read(place)):

@@ -1,0 +1,1 @@
+from recprism.result.result import Result as Result
