@@ -34,7 +34,6 @@ ORDER = (
     "budget",
     "explain",
     "forms",
-    "cmb",
     "result",
     "runs",
     "operate",
@@ -43,6 +42,7 @@ ORDER = (
     "service",
     "integrations",
     "parallel",
+    "cmb",
     "contest",
     "report",
     "studio",
@@ -64,7 +64,7 @@ RUN_FILES += ("cmb.json", "certificate.json", "explanation.json", "factors_expla
 RUN_FILES += ("metrics.parquet", "recommendations.parquet", "clusters.parquet")
 RUN_FILES += ("recommendations.judged.parquet", "steering.json", "result.json", "audit.json", "labels.jsonl")
 NAME_RUN_FILES = {
-    "cmb/_files.py": "CMB.save and CMB.load work with or without a run",
+    "models/changed.py": "CMB.save and CMB.load work with or without a run",
     "cli/pages/studio.py": "finds runs below a folder",
     "studio/downloads.py": "names the files that a visitor downloads",
     "studio/opened.py": "watches the files of an open run for changes",
@@ -228,6 +228,13 @@ class TestImports:
         for file in FILES.values():
             if not path_of(file).startswith(("contest/", "cli/")):
                 assert not {name for name in imports_anywhere(file) if name.startswith("recprism.contest")}, file
+
+    def test_of_the_paper_are_in_its_pages_alone(self) -> None:
+        """The rooms before ``cmb`` cannot import it; of the others, only the command line and one section do."""
+        theirs = ("cmb/", "contest/", "cli/", "report/explained.py")
+        for file in FILES.values():
+            if not path_of(file).startswith(theirs):
+                assert not {name for name in imports_anywhere(file) if name.startswith("recprism.cmb")}, file
 
     def test_of_explain_name_no_policy(self) -> None:
         for file in (*(SOURCE / "explain").rglob("*.py"), *(SOURCE / "cmb/factors").rglob("*.py")):

@@ -14,8 +14,9 @@ import pytest
 from recprism.budget.certifying import certify
 from recprism.budget.evidence import possible_losses
 from recprism.operate.check import _least_gained
+from recprism.result.effect import effect
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 
 
@@ -30,7 +31,7 @@ def test_the_exit_code_follows_the_measured_change(
     diversified: Run, capsys: pytest.CaptureFixture[str], call: Callable[..., int], tmp_path: Path
 ) -> None:
     """Limits just within and just beyond what ``effect`` measures on the same labels."""
-    change = effect(diversified, ("subtopic_coverage@10", "ndcg@10"), controls=False).change
+    change = effect(diversified.load_result(), ("subtopic_coverage@10", "ndcg@10")).change
     gain, loss = change["subtopic_coverage@10"].relative, -change["ndcg@10"].relative
     assert gain > 0.02
     kept = ("--min-gain", f"sc={gain - 0.01}", "--max-ndcg-loss", max(loss, 0) + 0.01, "--measured")

@@ -15,6 +15,8 @@ import pytest
 from recprism.cmb import CMB
 from recprism.cmb.factors.checks import Question
 from recprism.cmb.factors.held_out import divided_users
+from recprism.cmb.jobs.erasure import erase_run
+from recprism.cmb.jobs.factors import changed_vectors
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import Factors
@@ -23,7 +25,6 @@ from recprism.result.result import Result
 from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.erasure import erase_run
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 
@@ -77,7 +78,7 @@ def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     run.save_factors(Factors.from_arrays(made.user, made.item))
     run.set_diversify(DiversifyConfig(settings={}))
     search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.subtopics())
-    run.save_result(Result.of_search(run.problem(), search))
+    run.save_result(Result.of_vectors(run.problem(), search.changed()))
     return run
 
 
@@ -191,11 +192,10 @@ def test_bad_words(
 
 def test_users_are_held_out_of_item_searches_only(diversified: Path, tmp_path: Path) -> None:
     run = Run.open(shutil.copytree(diversified, tmp_path / "run"))
-    model = run.load_result().search
-    assert model is not None
+    model = changed_vectors(run)
     assert model.delta_.item is not None
     model.side, model.delta_ = "user", Perturbation(user=model.delta_.item.new_zeros(model.base_.user.shape))
-    run.save_result(Result.of_search(run.problem(), model))
+    run.save_result(Result.of_vectors(run.problem(), model.changed()))
     with pytest.raises(InputError, match="side=user: users that were never seen"):
         erase_run(run, held_out=0.2)
 
@@ -215,7 +215,7 @@ def test_the_objective_is_what_the_run_was_diversified_for(diversified: Path) ->
         ("alpha_ndcg+catalogue_coverage", "alpha_ndcg@10"),
     ):
         assert replace(found, goal=Goal.parse(goal)).objective == wanted
-    search = found.search
-    assert search is not None
+    assert found.vectors is not None
+    search = CMB.of_changed(found.vectors)
     search.diversity = {"alpha_ndcg": 1.0, "catalogue_coverage": 2.0}
     assert Question.about(search).objective == "alpha_ndcg@10"

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from recprism.cmb import CMB
-from recprism.cmb.factors.highlights import HighlightedUser, example_users, item_heat, who_pays
+from recprism.cmb.factors.heat import item_heat
+from recprism.cmb.jobs.factors import ExplainedFactors, explain_factors
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF
+from recprism.result.highlights import HighlightedUser, example_users, who_pays
 from recprism.result.result import Result
 from recprism.runs.config import DiversifyConfig, RunConfig
-from recprism.runs.jobs.factors import ExplainedFactors, explain_factors
 from recprism.runs.run import Run
 
 
@@ -28,7 +29,7 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     made.save_factors(factors)
     made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
     search = CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics)
-    made.save_result(Result.of_search(made.problem(), search))
+    made.save_result(Result.of_vectors(made.problem(), search.changed()))
     return made
 
 
@@ -80,13 +81,13 @@ def test_without_a_price_the_third_user_changed_most() -> None:
 
 def test_who_pays_adds_up(run: Run) -> None:
     result = run.load_result()
-    assert result.search is not None
+    assert result.vectors is not None
     problem = result.problem
     users, items = who_pays(problem, problem.rank(result.model)[0])
     assert users is not None
     means = [
         float(np.nanmean(problem.judge(it.rank(10, exclude=problem.seen)[0], ("ndcg@10",))["ndcg@10"]))
-        for it in (problem.factors, result.search.factors_)
+        for it in (problem.factors, result.vectors.factors)
     ]
     assert [users["everyone"].before, users["everyone"].after] == pytest.approx(means)
     assert sum(row.after for row in items.rows) == pytest.approx(1.0)

@@ -13,8 +13,9 @@ from recprism.common.shares import percent
 from recprism.errors import InputError
 from recprism.metrics.evaluation import plain_row
 from recprism.operate.experiment import FEWEST_USERS, Terms, better, not_worse, plan
+from recprism.result.effect import effect
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 
 EXPERIMENTS = 4000
@@ -98,7 +99,7 @@ def budgeted(trained_run: Callable[..., Run]) -> Run:
 @pytest.mark.slow
 def test_the_plan_uses_the_figures_of_the_run(budgeted: Run) -> None:
     found = plan(budgeted, power=0.9, alpha=0.02)
-    measured = effect(budgeted, ("ndcg@10", "recall@10", "subtopic_coverage@10"), controls=False)
+    measured = effect(budgeted.load_result(), ("ndcg@10", "recall@10", "subtopic_coverage@10"))
     assert [(size.metric, size.question, size.margin) for size in found.sizes] == [
         ("ndcg@10", "not worse", 0.4),
         ("recall@10", "not worse", 0.5),
@@ -116,7 +117,7 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
     rails = {rail.metric: rail for rail in plan(budgeted).guardrails}
     kept = budgeted.certificate()
     assert kept is not None
-    found = effect(budgeted, ("ndcg@10", "recall@10"), controls=False).change
+    found = effect(budgeted.load_result(), ("ndcg@10", "recall@10")).change
     checks = {check["metric"]: check for check in kept["certificate"]["points"][kept["certificate"]["last"]]["checks"]}
     for metric, budget in (("ndcg@10", 0.4), ("recall@10", 0.5)):
         assert (rails[metric].direction, rails[metric].limit) == ("not below", -budget)

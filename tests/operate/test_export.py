@@ -123,7 +123,7 @@ def test_a_run_is_exported_as_its_rule_or_as_the_vectors_it_has(
     assert RuleFile.read(folder).about["made_from"] == ruled.fingerprint()
     shutil.rmtree(folder)
     players = searched_run(3, 16, iterations=3, diversity="subtopic_coverage")
-    for run, vectors in ((base, base.factors()), (players, players.load_result().search.factors_)):  # type: ignore[union-attr]
+    for run, vectors in ((base, base.factors()), (players, players.load_result().vectors.factors)):  # type: ignore[union-attr]
         made = written(run, tmp_path / run.path.parent.name)
         assert (made.form, made.agreement) == ("vectors", None)
         np.testing.assert_array_equal(load_export(tmp_path / run.path.parent.name).item, vectors.item)

@@ -15,8 +15,9 @@ import pytest
 
 from recprism.errors import InputError
 from recprism.operate.monitor import monitor
+from recprism.result.effect import effect
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
 
@@ -76,7 +77,7 @@ def test_the_lists_of_the_run_retain_the_whole_gain(run: Run, served: pl.DataFra
 
 def test_judged_lists_are_compared_with_judged_ones(run: Run, tmp_path: Path) -> None:
     lists = file(recommend(run, 10, live=False)[0], tmp_path)
-    found, promise = monitor(run, lists, live=False), effect(run, ("subtopic_coverage@10",), controls=False).change
+    found, promise = monitor(run, lists, live=False), effect(run.load_result(), ("subtopic_coverage@10",)).change
     change, everyone = promise["subtopic_coverage@10"], found.rows[0]
     assert (everyone.base, everyone.promised) == (pytest.approx(change.a), pytest.approx(change.b))
     assert found.like_promised == 1.0
@@ -198,7 +199,7 @@ def test_labels_bring_accuracy_and_the_budget(run: Run, tmp_path: Path) -> None:
     strange = pl.DataFrame({"user_id": [10**9], "item_id": [1]})
     taken = file(pl.concat([labels, strange]), tmp_path, "taken.parquet")
     found = monitor(run, file(served, tmp_path), held_out=taken, live=False)
-    measured = effect(run, ("ndcg@10",), controls=False).change["ndcg@10"]
+    measured = effect(run.load_result(), ("ndcg@10",)).change["ndcg@10"]
     row = found.accuracy["everyone"]
     assert (row.before, row.after) == (pytest.approx(measured.a), pytest.approx(measured.b))
     assert found.budget == 0.3 and found.passed

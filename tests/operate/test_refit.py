@@ -23,7 +23,7 @@ from recprism.operate.refitted_run import refit_run
 from recprism.operate.stability import churn
 from recprism.rule import Rule
 from recprism.rule.goal import Goal
-from recprism.runs._card import card
+from recprism.runs.card import card
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.parts.questions import asked_of_labels

@@ -193,7 +193,7 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.save_factors(factors)
     run.set_diversify(DiversifyConfig(settings={"side": "both", "iterations": 3}))
     search = CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics)
-    run.save_result(Result.of_search(run.problem(), search))
+    run.save_result(Result.of_vectors(run.problem(), search.changed()))
     moment = {"time": 1e9}
     events = (json.dumps({**moment, "event": name}) for name in ("first", "second"))
     (run.path / "events.jsonl").write_text("\n".join(events) + "\n", encoding="utf-8")

@@ -166,7 +166,7 @@ def with_shorter_lists(result: rp.Result) -> rp.Result:
     ("other", "message"),
     [
         (lambda it: rp.Result(it.problem), "only a result with a certified rule can be kept in a run"),
-        (lambda it: rp.Result.of_search(it.problem, rp.CMB()), "only a result with a certified rule can be kept"),
+        (lambda it: replace(it, rule=None), "only a result with a certified rule can be kept"),
         (with_shorter_lists, "its lists have 5 places, and those of a run have 10"),
         (lambda it: replace(it, problem=it.problem.on("validation")), "its figures are of the validation part"),
         (with_pins, "pins of single users"),

@@ -9,9 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from recprism.runs._card import BEFORE, card, write_card
+from recprism.cmb.jobs.search import begin_search, search
+from recprism.runs.card import BEFORE, card, write_card
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, ModelConfig, RunConfig
-from recprism.runs.jobs.diversify import begin_search, diversify_within, search
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.train import evaluate_run, recommend, start, train
 from recprism.runs.run import Run
 

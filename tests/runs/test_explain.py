@@ -11,12 +11,12 @@ import torch
 from recprism.cmb import CMB
 from recprism.cmb.factors.checks import Question, run_checks, stability
 from recprism.cmb.factors.verdict import Verdict
+from recprism.cmb.jobs._control_cache import kept_checks
+from recprism.cmb.jobs.factors import explain_factors
 from recprism.forms.dials.solve import lists_to_vectors
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
 from recprism.rule import Features, ListSearch
-from recprism.runs._control_cache import kept_checks
-from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 from recprism.testing.planted import make_planted
 

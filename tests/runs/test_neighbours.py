@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from recprism.cmb.jobs.search import begin_search, search
 from recprism.errors import InputError
 from recprism.report.collect import gather
 from recprism.runs import neighbours
 from recprism.runs.config import BudgetConfig, DiversifyConfig
-from recprism.runs.jobs.diversify import begin_search, diversify_within, search
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.neighbours import neighbour_overlap, neighbours_of, noted, overlap_of
 from recprism.runs.run import Run
 
@@ -104,9 +105,9 @@ def test_vectors_of_players_move_them_and_every_place_says_so(run: Run) -> None:
     search(begin_search(run, DiversifyConfig(settings={"iterations": 3})))
     found = neighbours_of(run)
     assert found.moved and 0 < found.cosine < 1
-    searched = run.load_result().search
+    searched = run.load_result().vectors
     assert searched is not None
-    assert found == overlap_of(run.factors(), searched.delta_) == noted(run)
+    assert found == overlap_of(run.factors(), searched.change) == noted(run)
     assert found.sentence() in card(run)
     facts = dict(gather(run, draws=0).facts["Item-to-item neighbours"])
     assert facts["overlap of the nearest 10, by cosine"] == f"{found.cosine:.4f}"

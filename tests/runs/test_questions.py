@@ -17,7 +17,7 @@ from recprism.budget.question import BudgetQuestion
 from recprism.data.split import Part
 from recprism.forms import DialsForm
 from recprism.rule.goal import Goal
-from recprism.runs._card import card
+from recprism.runs.card import card
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.listing import list_runs

@@ -12,10 +12,11 @@ import polars as pl
 import pytest
 
 from recprism.cmb import CMB
+from recprism.cmb.jobs.search import begin_search, interrupted_search, search
 from recprism.errors import BusyError, InputError
 from recprism.operate.refitted_run import refit_run
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
-from recprism.runs.jobs.diversify import begin_search, diversify_within, interrupted_search, search
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.listing import list_runs
 from recprism.runs.lock import held
 from recprism.runs.run import Run

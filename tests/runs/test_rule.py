@@ -15,9 +15,10 @@ from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.forms.vectors import Export, load_export
+from recprism.result.effect import effect, shuffled_categories
 from recprism.rule import ListSearch, Rule
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
-from recprism.runs.jobs.diversify import diversify_within, effect
+from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.train import recommend
 from recprism.runs.run import Run
@@ -135,7 +136,8 @@ def test_an_exported_rule_with_other_arrays_is_refused(run: Run, tmp_path: Path)
 
 
 def test_the_rule_on_shuffled_categories_gains_little(run: Run) -> None:
-    found = effect(run, ("subtopic_coverage@10", "ndcg@10"))
+    result = run.load_result()
+    found = effect(result, ("subtopic_coverage@10", "ndcg@10"), controls=shuffled_categories(result, 0))
     gain = found.change["subtopic_coverage@10"].relative
     control = found.controls["shuffled categories"]["subtopic_coverage@10"].relative
     assert gain is not None

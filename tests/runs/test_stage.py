@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from recprism.cmb.jobs.search import begin_search, interrupted_search, search
 from recprism.errors import InputError, StorageError
 from recprism.runs.config import DiversifyConfig, RunConfig
-from recprism.runs.jobs.diversify import begin_search, interrupted_search, search
 from recprism.runs.listing import list_runs
 from recprism.runs.parts.stage import RESULT, SEARCH, TRAINING, stages
 from recprism.runs.run import Run

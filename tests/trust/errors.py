@@ -454,7 +454,7 @@ def _runs(folder: Path) -> None:
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
     search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
-    found.save_result(Result.of_search(found.problem(), search))
+    found.save_result(Result.of_vectors(found.problem(), search.changed()))
     shutil.copytree(folder / "plain", folder / "uncategorised")
     for name, goal in (("certified", "subtopic_coverage"), ("uncategorised", "ilad")):
         assert diversify_within(Run.open(folder / name), BudgetConfig(goal=goal, budgets={"ndcg@10": 0.5})).is_changed

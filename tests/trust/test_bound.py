@@ -47,7 +47,7 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         run.save_factors(BPRMF(epochs=2, dim=4).fit(split, seed=seed, device="cpu"))
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
         search = CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics)
-        run.save_result(Result.of_search(run.problem(), search))
+        run.save_result(Result.of_vectors(run.problem(), search.changed()))
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
         run.save_factors_explanation({"verdict": seed})

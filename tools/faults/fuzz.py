@@ -381,7 +381,7 @@ def valid_run(folder: Path) -> Path:
     export_run(ruled, run.path / "export-rule", histories=True)
     run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
     search = CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)
-    run.save_result(Result.of_search(run.problem(), search))
+    run.save_result(Result.of_vectors(run.problem(), search.changed()))
     run.save_certificate({"certificate": {"sentence": "made", "last": None, "points": []}})
     run.save_explanation({"verdict": None})
     run.save_factors_explanation({"verdict": None})

@@ -212,8 +212,8 @@ class Reading:
             train(run, lambda epoch: _interrupt_at(epoch.epoch, 3))
 
     def _interrupted_search(self) -> None:
+        from recprism.cmb.jobs.search import begin_search, search
         from recprism.runs.config import DiversifyConfig
-        from recprism.runs.jobs.diversify import begin_search, search
         from recprism.runs.run import Run
 
         shutil.copytree(self.run, self.folder / "searching")

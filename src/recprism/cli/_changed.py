@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from recprism.result.effect import Effect
     from recprism.result.result import Result
-    from recprism.runs.jobs.diversify import Effect
     from recprism.runs.run import Run
 
 UNCHANGED = (
@@ -90,13 +90,17 @@ def print_diversified(
         as_json: Whether to print JSON.
         also: Further sentences of the conclusion.
     """
-    from recprism.runs.jobs.diversify import effect
+    from recprism.result.effect import effect, shuffled_categories
 
     certificate = kept.certificate
     assert certificate is not None  # a budget was given
     changed = kept.is_changed
     with progress_of_steps() as on_step:
-        found = effect(run, names, on_step=on_step) if changed else None
+        found = None
+        if changed:
+            stored = run.load_result()
+            controls = shuffled_categories(stored, run.config.seed)
+            found = effect(stored, names, controls=controls, on_step=on_step)
         fallen = 0.0 if kept.rule is None else kept.problem.fallback_share(kept.rule)
     if as_json:
         change = None if found is None else found.change.to_dict()

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.cmb._files import read_cmb, write_cmb
 from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
@@ -24,6 +23,7 @@ from recprism.errors import InputError
 from recprism.metrics import Comparison, Context, Evaluation, compare, evaluate
 from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
+from recprism.models.changed import ChangedVectors, goal_of
 from recprism.models.perturbation import Perturbation
 
 
@@ -184,8 +184,7 @@ class CMB(CMBSettings):
     @property
     def goal(self) -> str:
         """What the reward counts as diversity; several metrics are joined by +."""
-        named = self.settings()["diversity"]
-        return "+".join(named) if isinstance(named, Mapping) else str(named)
+        return goal_of(self.settings())
 
     # -- keeping ------------------------------------------------------------------------------------------------------
 
@@ -207,9 +206,7 @@ class CMB(CMBSettings):
             made_from: Hashes of other files that the base factors belong with (see ``common.bound``).
             base_folder: Where to write the base factors, if not into the same folder.
         """
-        self._require_fitted()
-        learned = Learned(self.delta_, self.history_, self.converged_)
-        write_cmb(Path(folder), self.settings(), learned, self.base_, made_from, Path(base_folder or folder))
+        self.changed().save(Path(folder), made_from=made_from, base_folder=Path(base_folder or folder))
 
     @classmethod
     def load(cls, folder: str | Path, *, base_folder: str | Path | None = None) -> CMB:
@@ -219,8 +216,24 @@ class CMB(CMBSettings):
             folder: Where to read.
             base_folder: Where the base factors are, if not in the same folder.
         """
-        model, learned, base = read_cmb(Path(folder), cls, Path(base_folder or folder))
-        return model._hold(learned, base)
+        return cls.of_changed(ChangedVectors.load(Path(folder), base_folder=Path(base_folder or folder)))
+
+    def changed(self) -> ChangedVectors:
+        """Return the vectors before and after, and how they were found, as files keep them."""
+        self._require_fitted()
+        steps = tuple(Progress(self.history_).to_json())
+        return ChangedVectors(self.base_, self.delta_, self.settings(), steps, self.converged_)
+
+    @classmethod
+    def of_changed(cls, found: ChangedVectors) -> CMB:
+        """Return the search that found a change of vectors."""
+        try:
+            model, history = cls(**found.settings), Progress.from_json(found.history).steps
+        except InputError:
+            raise
+        except (ValueError, TypeError) as broken:
+            raise InputError(f"not a search written by recprism ({broken})") from None
+        return model._hold(Learned(found.change, history, found.converged), found.base)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Difference
 from recprism.metrics.registry import parse
+from recprism.result.effect import Effect, effect
 from recprism.result.result import Result
-from recprism.runs.jobs.diversify import Effect, effect
 from recprism.runs.run import Run
 
 Kind = Literal["loss", "gain"]
@@ -162,7 +162,7 @@ def check(
     level = None if confidence is None else share(confidence, "confidence", *CONFIDENCE)
     result = run.load_result(part)
     names = tuple(dict.fromkeys((*losses, *gains)))
-    found = effect(run, names, part=part, controls=False, result=result, on_step=on_step)
+    found = effect(result, names, on_step=on_step)
     limits = tuple(_limit(kind, found.change[name], limit, level, result, found) for kind, name, limit in wanted)
     return CheckResult(str(run.path), part, limits)
 

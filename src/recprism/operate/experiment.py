@@ -26,7 +26,7 @@ from recprism.metrics.evaluation import plain_row
 from recprism.metrics.registry import parse
 from recprism.operate.budget_share import budget_of
 from recprism.operate.guardrails import WATCHED, Guardrail, guardrails
-from recprism.runs.jobs.diversify import effect
+from recprism.result.effect import effect
 from recprism.runs.run import Run
 
 FEWEST_USERS = 30
@@ -149,9 +149,10 @@ def plan(
     guards = _budgets_of(run) if budgets is None else shares(budgets, "budget", ends=False)
     asked = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha"), (share, "share")))
     terms, to_find = Terms(*asked), read_share(retained, "retained", 0.01)
-    goal = run.load_result().objective
+    result = run.load_result(part)
+    goal = result.objective
     run.split().require_labels(part, "a plan for a test")
-    found = effect(run, tuple(dict.fromkeys((*guards, goal, *WATCHED))), part=part, controls=False, on_step=on_step)
+    found = effect(result, tuple(dict.fromkeys((*guards, goal, *WATCHED))), on_step=on_step)
 
     def size(metric: str, margin: float | None) -> Size:
         if metric not in found.before.values:

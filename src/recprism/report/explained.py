@@ -10,19 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.cmb.factors import sentences
+from recprism.cmb.factors.checks import require_enough
 from recprism.cmb.factors.erasure import BY, Erasure, Which, erase
 from recprism.cmb.factors.explanation import Explanation, Row
-from recprism.cmb.factors.highlights import Heat, example_users, item_heat
+from recprism.cmb.factors.heat import Heat, item_heat
 from recprism.cmb.factors.views import Swap, view_user
+from recprism.cmb.jobs.factors import explain_factors
 from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
+from recprism.result.highlights import example_users
 from recprism.runs.catalogue import Catalogue, State, places
-from recprism.runs.jobs.factors import explain_factors
 from recprism.runs.run import Run
 
 ERASURE_DRAWS = 5
 CURVES: tuple[Which, ...] = ("top", "matched", "squares")
+
+
+def check_draws(draws: int) -> None:
+    """Refuse too few draws of a control, before anything is measured."""
+    require_enough(draws)
 
 
 def explained_content(

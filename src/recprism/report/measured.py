@@ -13,8 +13,6 @@ from recprism.budget.popularity import with_popularity
 from recprism.budget.problem import Lists, Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
-from recprism.cmb.factors.checks import require_enough
-from recprism.cmb.factors.highlights import who_pays
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part
 from recprism.explain.explained import ExplanationInShort
@@ -23,12 +21,13 @@ from recprism.metrics.registry import parse, with_gini
 from recprism.operate.budget_share import budget_of
 from recprism.report import words
 from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
-from recprism.report.explained import explained_content
+from recprism.report.explained import check_draws, explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
+from recprism.result.effect import effect
+from recprism.result.highlights import who_pays
 from recprism.result.result import Result
 from recprism.rule.goal import TERMS, Goal
-from recprism.runs.jobs.diversify import effect
 from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.parts.questions import keep_audit
 from recprism.runs.run import Run
@@ -178,7 +177,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     result = run.load_result(part) if run.is_diversified() else None
     problem = run.problem(part) if result is None else result.problem
     if result is not None and result.rule is None:
-        require_enough(draws)
+        check_draws(draws)
     objective = f"subtopic_coverage@{problem.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(problem.subtopics) > 0), _asked_budget(run)
     metric, kept = goal.metrics(problem.k)[0], run.joint_certificate()
@@ -192,9 +191,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
             run, problem, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
         )
     has_labels = len(problem.split.part(part)) > 0
-    found = effect(
-        run, _metrics((metric, objective), has_labels), part=part, controls=False, result=result, on_step=tell
-    )
+    found = effect(result, _metrics((metric, objective), has_labels), on_step=tell)
     now = with_popularity(found.before, problem.split, part, problem.context)
     of_result = Measured(run, problem, result, goal, metric, asked, kept, audit, found.change, now, None, None)
     payers, exposure = who_pays(problem, of_result.served)

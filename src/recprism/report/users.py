@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.problem import Problem
-from recprism.cmb.factors.highlights import example_users
 from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
 from recprism.report.content import Dial, User
 from recprism.report.explained import changes_of, entries
+from recprism.result.highlights import example_users
 from recprism.result.result import Result
 from recprism.rule.rule import Rule
 from recprism.runs.catalogue import Catalogue

@@ -19,7 +19,6 @@ from recprism.budget.problem import Lists, Problem, Ranker
 from recprism.budget.promise import Promise
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import CertifiedRule, ask
-from recprism.cmb import CMB
 from recprism.common.bound import contents_of, hash_of
 from recprism.common.display import Displayed
 from recprism.common.files import require_new_folder
@@ -37,6 +36,7 @@ from recprism.forms.form import CompiledForm, Form, Source, Written, default_for
 from recprism.forms.steering import Steered, steer
 from recprism.metrics import Comparison, Evaluation, compare
 from recprism.metrics.registry import metric_of_goal, with_gini
+from recprism.models.changed import ChangedVectors
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.rule import Rule
@@ -77,7 +77,7 @@ class Result(Displayed):
         violations: Of the constraints, in the judged lists; None without constraints.
         constraint_costs: Metric -> the share of it that the constraints take from the base lists by themselves. It is
             not part of the certified loss.
-        search: The players' search that found a change of vectors; None otherwise.
+        vectors: A change of vectors that players found; None otherwise.
         steering: Dials that users set for themselves: user id -> category -> share of the user's score range. They are
             part of exported dials. The lists of the result do not use them.
         asked_before: A sentence about other certificates that the same labels decided; None if there are none.
@@ -90,7 +90,7 @@ class Result(Displayed):
     certificate: Certificate | None = None
     violations: Violations | None = None
     constraint_costs: Mapping[str, float] = field(default_factory=dict)
-    search: CMB | None = None
+    vectors: ChangedVectors | None = None
     steering: Mapping[Any, Any] = field(default_factory=dict)
     asked_before: str | None = None
     run: Home | None = None
@@ -102,9 +102,9 @@ class Result(Displayed):
         return cls(problem, found.question.goal, *about)
 
     @classmethod
-    def of_search(cls, problem: Problem, search: CMB) -> Result:
-        """Return what a fitted search by players found."""
-        return cls(problem, search=search)
+    def of_vectors(cls, problem: Problem, found: ChangedVectors) -> Result:
+        """Return what a search by players found."""
+        return cls(problem, vectors=found)
 
     # -- what makes the lists -----------------------------------------------------------------------------------------
 
@@ -113,12 +113,12 @@ class Result(Displayed):
         """The rule, or the vectors of players; the model as it was if nothing changed."""
         if self.rule is not None:
             return self.rule
-        return self.problem.base if self.search is None else self.search.factors_
+        return self.problem.base if self.vectors is None else self.vectors.factors
 
     @property
     def is_changed(self) -> bool:
         """Whether the lists differ from the base lists."""
-        return self.rule is not None or self.search is not None
+        return self.rule is not None or self.vectors is not None
 
     @property
     def trade_off(self) -> float:
@@ -130,7 +130,7 @@ class Result(Displayed):
         """What was raised, in words; "" for a model as it is."""
         if self.goal is not None:
             return str(self.goal)
-        return "" if self.search is None else self.search.goal
+        return "" if self.vectors is None else self.vectors.goal
 
     @property
     def objective(self) -> str:
@@ -309,7 +309,7 @@ class Result(Displayed):
         """
         chosen = form_named(default_form(self.rule is not None) if form is None else form, **options)
         require_new_folder(Path(folder))  # before anything is compiled
-        vectors = None if self.search is None else self.search.factors_
+        vectors = None if self.vectors is None else self.vectors.factors
         objective = self.objective if self.is_changed else None
         origin = {"run": "", "result": None, "made_from": ""} if self.run is None else self.run.origin()
         about = (objective, self.steering, origin, self._promise, self._certified, on_step)

@@ -73,8 +73,8 @@ def neighbours_of(run: Run) -> NeighbourOverlap:
     """Return the overlap of the run's change: noted when it was found, or computed."""
     found = noted(run)
     if found is None:
-        search = run.load_result().search
-        found = overlap_of(run.factors(), Perturbation() if search is None else search.delta_)
+        changed = run.load_result().vectors
+        found = overlap_of(run.factors(), Perturbation() if changed is None else changed.change)
     return found
 
 

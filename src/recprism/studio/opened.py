@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Literal
 
 from recprism.errors import RecprismError
+from recprism.result.effect import effect
 from recprism.rule.goal import Goal
-from recprism.runs.jobs.diversify import effect
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
 from recprism.runs.stored_path import METRICS, stored_path
@@ -196,10 +196,11 @@ class OpenedRun:
         view.paths[goal] = stored_path(self.run, goal, report)
 
     def _what_is_served(self) -> schemas.Served:
-        change = effect(self.run, controls=False).change
+        found = self.run.load_result()
+        change = effect(found).change
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
-            goal=self.run.load_result().towards,
+            goal=found.towards,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             changes={row.name: row.relative for row in rows},

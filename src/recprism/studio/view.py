@@ -15,10 +15,10 @@ from recprism.budget.audit import COST
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem, Ranker
 from recprism.budget.segments import user_segments
-from recprism.cmb.factors.highlights import who_pays
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.operate.budget_share import budget_of
+from recprism.result.highlights import who_pays
 from recprism.result.result import Result
 from recprism.rule.goal import TERMS, Goal
 from recprism.rule.rule import Rule

@@ -41,7 +41,7 @@ def changes(
     - `recprism changes runs/x --item 318 --json`
     """
     from recprism.cmb.factors.views import view_item, view_user
-    from recprism.runs.jobs.factors import explain_factors
+    from recprism.cmb.jobs.factors import explain_factors
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 

@@ -24,7 +24,7 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     from recprism.cmb.factors.controls import Controls
     from recprism.cmb.factors.explanation import Explanation, Row
-    from recprism.runs.jobs.erasure import ErasureReport
+    from recprism.cmb.jobs.erasure import ErasureReport
 
 BAR, TOP = 20, 5
 Axes = Annotated[
@@ -76,7 +76,7 @@ def erase(
     - `recprism erase runs/x`
     - `recprism erase runs/x --goal catalogue_coverage@10 --held-out-users 20% --json`
     """
-    from recprism.runs.jobs.erasure import erase_run, shown_features
+    from recprism.cmb.jobs.erasure import erase_run, shown_features
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 

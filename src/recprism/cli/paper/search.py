@@ -100,9 +100,10 @@ def search(
     - `recprism search --resume runs/x`
     """
     from recprism.cmb import CMB
+    from recprism.cmb.jobs.search import begin_search, interrupted_search, random_changes, require_goals
     from recprism.parallel import executor_named
+    from recprism.result.effect import effect
     from recprism.runs.config import DiversifyConfig
-    from recprism.runs.jobs.diversify import begin_search, effect, interrupted_search, require_goals
     from recprism.runs.jobs.train import metric_names
     from recprism.runs.lock import held
     from recprism.runs.neighbours import neighbours_of
@@ -130,7 +131,9 @@ def search(
         with followed(run, sink):
             model = _search_with_progress(run, workers)
     with progress_of_steps() as on_step:
-        found, overlap = effect(run, names, on_step=on_step), neighbours_of(run)
+        result = run.load_result()
+        others = random_changes(result, run.config.seed)
+        found, overlap = effect(result, names, controls=others, on_step=on_step), neighbours_of(run)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}
         change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
@@ -180,7 +183,7 @@ def _goal_name(goal: str) -> str:
 
 def _search_with_progress(run: Run, executor: Executor) -> CMB:
     from recprism.cmb import CMB
-    from recprism.runs.jobs.diversify import search as search_in
+    from recprism.cmb.jobs.search import search as search_in
 
     wanted = run.config.diversify
     total = CMB.preset(wanted.preset, **wanted.settings).iterations if wanted else 0

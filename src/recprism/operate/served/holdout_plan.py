@@ -22,7 +22,7 @@ from recprism.errors import InputError
 from recprism.operate.experiment import Terms
 from recprism.operate.served.confidence import boundary
 from recprism.operate.served.holdout import INTERVALS
-from recprism.runs.jobs.diversify import effect
+from recprism.result.effect import effect
 from recprism.runs.run import Run
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
@@ -118,8 +118,9 @@ def plan_holdout(
     rate = read_share(click_rate, "click_rate", ends=False)
     lost = read_share(change, "change", ends=False)
     chance, level = (read_share(it, name, ends=False) for it, name in ((power, "power"), (alpha, "alpha")))
-    goal = run.load_result().objective
-    found = effect(run, (goal,), part=part, controls=False, on_step=on_step)
+    result = run.load_result(part)
+    goal = result.objective
+    found = effect(result, (goal,), on_step=on_step)
     questions = [("click rate", _of_share(rate * (1 - lost)), _of_share(rate))]
     values = [np.asarray(it.values.get(goal, ())) for it in (found.after, found.before)]
     if all(len(it) and np.nanmin(it) >= 0 and np.nanmax(it) <= 1 for it in values):

@@ -20,7 +20,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters.scores import SCORES, ScoredCandidates
 from recprism.models.factors import INNER_PRODUCT
-from recprism.runs._card import write_card
+from recprism.runs.card import write_card
 from recprism.runs.config import DataConfig, ModelConfig, RunConfig, SplitConfig
 from recprism.runs.lock import held
 from recprism.runs.run import Run

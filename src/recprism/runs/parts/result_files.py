@@ -1,6 +1,6 @@
 """A result in a run: ``result.json`` holds the rule, ``delta.safetensors`` its arrays, bound to the base vectors.
 
-The players' search keeps its own files (:meth:`recprism.cmb.CMB.save`): ``cmb.json`` instead of ``result.json``.
+Changed vectors have their own files (``models.changed``): ``cmb.json`` instead of ``result.json``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 from recprism.budget.certificate import Certificate
 from recprism.budget.problem import Problem
 from recprism.budget.sticky import StickyProblem
-from recprism.cmb import CMB
 from recprism.common.bound import (
     CONTENTS,
     contents_of,
@@ -28,6 +27,7 @@ from recprism.common.bound import (
 from recprism.common.files import atomic_path, readable, write_text
 from recprism.common.version import __version__
 from recprism.errors import InputError, RecprismError
+from recprism.models.changed import ChangedVectors
 from recprism.result.result import Result
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
@@ -72,7 +72,7 @@ def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Ma
         certified: What the certificate's file says; None without a certificate.
     """
     if not (folder / RESULT).exists():
-        return Result.of_search(problem, CMB.load(folder, base_folder=base_folder))
+        return Result.of_vectors(problem, ChangedVectors.load(folder, base_folder=base_folder))
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 

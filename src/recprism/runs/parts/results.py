@@ -146,16 +146,16 @@ class RunResults(RunAudits):
             self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
         before = self._files.hashes("factors.safetensors")
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
-        self.file("cmb.json" if found.search is None else "result.json").unlink(missing_ok=True)
+        self.file("cmb.json" if found.vectors is None else "result.json").unlink(missing_ok=True)
         if found.problem.clusters is not None:
             users = id_series(found.problem.split.user_ids, "user_id")
             table = pl.DataFrame([users, pl.Series("cluster", found.problem.clusters)])
             self._files.write_table(CLUSTERS, table, self._files.hashes("split.parquet"))
-        if found.search is None:
+        if found.vectors is None:
             found.problem.base.save(self.folder / "factors.safetensors", made_from=made_from)
             write_result(found, folder, self.folder)
         else:
-            found.search.save(folder, made_from=made_from, base_folder=self.folder)
+            found.vectors.save(folder, made_from=made_from, base_folder=self.folder)
         if measured is not None and before != self._files.hashes("factors.safetensors"):
             self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 

@@ -13,12 +13,12 @@ from recprism.cmb.factors.checks import HELD_OUT, Question, explain_result
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.explanation import Explanation
 from recprism.cmb.factors.naming import Labels
+from recprism.cmb.jobs._control_cache import cache_key, kept_checks, to_keep
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.runs._control_cache import cache_key, kept_checks, to_keep
 from recprism.runs.catalogue import titles_of
 from recprism.runs.run import Run
 
@@ -91,13 +91,13 @@ def changed_vectors(run: Run) -> CMB:
     Raises:
         InputError: If the result is a rule, which changes no vector.
     """
-    found = run.load_result().search
+    found = run.load_result().vectors
     if found is None:
         raise InputError(
             f"{run.path}: a rule makes its lists and no vector changed, so there are no factors to erase; "
             f"`recprism explain {run.argument}` explains the lists"
         )
-    return found
+    return CMB.of_changed(found)
 
 
 def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:

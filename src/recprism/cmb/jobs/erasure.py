@@ -13,11 +13,11 @@ from recprism.cmb.factors.evaluator import METRICS, Evaluator
 from recprism.cmb.factors.explanation import Explanation, finite
 from recprism.cmb.factors.held_out import divided_users, refitted
 from recprism.cmb.factors.nulls import Null, null_erasures
+from recprism.cmb.jobs.factors import changed_vectors, explain_factors
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
 from recprism.common.shares import Share, share
 from recprism.data.split import Part
-from recprism.runs.jobs.factors import changed_vectors, explain_factors
 from recprism.runs.run import Run
 
 

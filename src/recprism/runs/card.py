@@ -132,7 +132,7 @@ def _search(run: Run, asked: DiversifyConfig) -> str:
     if asked.within is not None:
         return _within(run, asked.within)
     found = run.load_result()
-    rewarded = None if found.search is None else found.search.reward_on
+    rewarded = None if found.vectors is None else found.vectors.settings["reward_on"]
     facts = {"goal": found.towards, "reward from": rewarded}
     wanted = {"preset": asked.preset, **asked.settings}
     return _table({**facts, **wanted}) + "\n\nNo budget was given, so nothing about the price is certified."
@@ -173,8 +173,8 @@ def _limits(run: Run, config: RunConfig) -> str:
 def _limits_of_change(run: Run, config: RunConfig) -> list[str]:
     if config.diversify is not None and config.diversify.within is not None:
         return ["The certificate holds for users like those it was measured on, and for these metrics only."]
-    search = run.load_result().search
-    if search is not None and search.reward_on == "test":
+    changed = run.load_result().vectors
+    if changed is not None and changed.settings["reward_on"] == "test":
         return ["The search was rewarded on the test part: its accuracy there is too good."]
     return []
 
