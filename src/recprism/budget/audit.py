@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.certifying import certify_together, is_refused
+from recprism.budget.certifying import Tests, certify_together, is_refused
 from recprism.budget.path import Path, PathPoint, point_of, require_labels, require_possible, walk
 from recprism.budget.popularity import with_popularity
 from recprism.budget.problem import Problem
@@ -304,13 +304,13 @@ def _answers(
     steps, first = {it.goal: it.steps for it in questions}, questions[0]
     step = count_steps(on_step, "certifying, at most", sum(map(len, steps.values())))
     error, total = 1 - first.confidence, sum(it.weight for it in questions)
-    paths = {}
+    paths, tests = {}, Tests(first.method)
     for goal in steps:
         own = [(it, error * it.weight / total) for it in questions if it.goal == goal]
-        paths[goal] = _until_refused(judge, own, error, executor, step)
+        paths[goal] = _until_refused(judge, own, error, tests, executor, step)
     with phase("certifying", __name__):
-        tests = [paths[it.goal].question(it.budgets, it.weight) for it in questions]
-        found = certify_together(tests, confidence=first.confidence, method=first.method, part=judge.part)
+        asked = [paths[it.goal].question(it.budgets, it.weight) for it in questions]
+        found = certify_together(asked, confidence=first.confidence, method=first.method, part=judge.part, tests=tests)
     return _rising(list(zip(questions, found, strict=True)))
 
 
@@ -330,6 +330,7 @@ def _until_refused(
     judge: Problem,
     asked: Sequence[tuple[BudgetQuestion, float]],
     most: float,
+    tests: Tests,
     executor: Executor,
     on_point: Callable[[], None],
 ) -> Path:
@@ -339,6 +340,7 @@ def _until_refused(
         judge: What is served, on the certifying part.
         asked: Questions about one goal, and the level that each begins with.
         most: The largest level that a question can have.
+        tests: Remembers the tests of the points.
         executor: Where the points are made.
         on_point: Called after each point.
     """
@@ -346,9 +348,7 @@ def _until_refused(
 
     def ends(path: Path) -> bool:
         waiting[:] = [
-            (it, level)
-            for it, level in waiting
-            if not is_refused(path.question(it.budgets), level, most, method=first.method)
+            (it, level) for it, level in waiting if not is_refused(path.question(it.budgets), level, most, tests)
         ]
         return not waiting
 

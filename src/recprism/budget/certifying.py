@@ -141,6 +141,7 @@ def certify_together(
     procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
     seed: int = 0,
     part: str | None = None,
+    tests: Tests | None = None,
 ) -> list[Certificate]:
     """Answer several questions on the same labels: with one confidence, no certified point of any exceeds a budget.
 
@@ -154,13 +155,14 @@ def certify_together(
         procedure: As in :func:`certify`, within each question.
         seed: Of the order in which "betting" takes the users.
         part: The part of the labels.
+        tests: What is known of the same points, by the same method and seed.
     """
     _require_known(method, METHODS, "method")
     _require_known(procedure, PROCEDURES, "procedure")
     confidence = share(confidence, "confidence", *CONFIDENCE)
     total = sum(it.weight for it in questions)
     levels = [(1 - confidence) * it.weight / total for it in questions]
-    tests = _Tests(method, seed)
+    tests = tests or Tests(method, seed)
     # Bets are sized for a level. Holm's procedure compares the smallest p-value with the level over the points.
     shared = [len(it.points) if procedure == "holm" else 1 for it in questions]
     checks = [_checks_of(it, level, n, tests) for it, level, n in zip(questions, levels, shared, strict=True)]
@@ -172,16 +174,16 @@ def certify_together(
     ]
 
 
-def is_refused(question: Question, level: float, most: float, *, method: Literal["betting", "t"] = "betting") -> bool:
+def is_refused(question: Question, level: float, most: float, tests: Tests) -> bool:
     """Whether a point of a question fails in a fixed sequence, so that no later one can be certified.
 
     Args:
         question: The points and the budgets.
         level: The level that the question begins with; bets are sized for it.
         most: The largest level that it can have when other questions pass theirs on.
-        method: As in :func:`certify`.
+        tests: Remembers the tests, so that :func:`certify_together` need not make them again.
     """
-    checks = _checks_of(question, level, 1, _Tests(method, 0))
+    checks = _checks_of(question, level, 1, tests)
     return any(check.p_value > most for of_point in checks for check in of_point)
 
 
@@ -195,7 +197,7 @@ def smallest_budgets(question: Question, metric: str, *, confidence: float = 0.9
         metric: The metric of the budget.
         confidence: That no certified point exceeds the budget.
     """
-    tests, alpha, reached = _Tests("betting", 0), 1 - confidence, 0.0
+    tests, alpha, reached = Tests("betting", 0), 1 - confidence, 0.0
     losses, budgets = [], []
     for at in range(len(question.points)):
         sample = tests.of(question, at, metric, alpha)
@@ -243,10 +245,15 @@ class _Sample:
     p_value: PValue
 
 
-class _Tests:
-    """The tests of points, remembered: several budgets of one path share them."""
+class Tests:
+    """The tests of points, remembered: several budgets of one path share them.
 
-    def __init__(self, method: str, seed: int) -> None:
+    Args:
+        method: As in :func:`certify`.
+        seed: As in :func:`certify`.
+    """
+
+    def __init__(self, method: str, seed: int = 0) -> None:
         self.method, self.seed = method, seed
         self._known: dict[Any, tuple[Any, _Sample]] = {}
 
@@ -315,7 +322,7 @@ def by_cluster(
     return old, new, has_judge, limit
 
 
-def _checks_of(question: Question, alpha: float, shared: int, tests: _Tests) -> list[tuple[Check, ...]]:
+def _checks_of(question: Question, alpha: float, shared: int, tests: Tests) -> list[tuple[Check, ...]]:
     points, possible = question.points, question.possible
     if not points or not question.budgets:
         raise InputError(

@@ -63,6 +63,17 @@ class PathPoint:
     lists: Lists = field(repr=False)
     values: Values = field(repr=False)
     judged: Mapping[str, Lists] = field(default_factory=dict, repr=False)
+    _losses: dict[str, tuple[PathPoint, NDArray[np.float64]]] = field(default_factory=dict, init=False, repr=False)
+
+    def possible_loss(self, base: PathPoint, metric: str) -> NDArray[np.float64]:
+        """Return ``(n_users,)`` the largest loss of a metric that the lists of each user allow.
+
+        It is computed once: several budgets ask for it.
+        """
+        if metric not in self._losses or self._losses[metric][0] is not base:
+            before, after = (it.judged.get(metric, it.lists) for it in (base, self))
+            self._losses[metric] = base, possible_losses(before, after, metric)
+        return self._losses[metric][1]
 
     def mean(self, metric: str) -> float:
         """Return the mean over the users who can be judged."""
@@ -104,7 +115,7 @@ class Path:
         """
         possible = None
         if self.has_limits:
-            possible = [{name: possible_loss(self.base, it, name) for name in budgets} for it in self.points]
+            possible = [{name: it.possible_loss(self.base, name) for name in budgets} for it in self.points]
         return Question(self.base.values, [it.values for it in self.points], budgets, possible, weight, self.clusters)
 
     def certificate(self, budgets: Mapping[str, Share], *, confidence: Share = 0.95) -> Certificate:
@@ -115,12 +126,6 @@ class Path:
             confidence: For all points together.
         """
         return certify_together([self.question(budgets)], confidence=confidence, part=self.part)[0]
-
-
-def possible_loss(base: PathPoint, point: PathPoint, metric: str) -> NDArray[np.float64]:
-    """Return ``(n_users,)`` the largest loss of a metric that the lists of each user allow."""
-    before, after = (it.judged.get(metric, it.lists) for it in (base, point))
-    return possible_losses(before, after, metric)
 
 
 def require_certifiable(metric: str) -> str:
@@ -243,14 +248,10 @@ def walk(
     certifies = ends is not None
     base = served_base(problem, tuple(metrics)) if certifies else point_of(problem, problem.base_lists, 0.0, metrics)
     steps = goal.steps if trade_offs is None else trade_offs
-    # Goals that tie users together are solved by one thread: then each trade-off has a thread of its own.
-    ready = (lambda _: problem.features) if goal.ties_users else None
     shared = problem, goal, tuple(metrics), certifies
     runner = executor or LocalExecutor()
-    # Threads make all of their trade-offs: a walk that may end gives them one each at a time.
-    size = torch.get_num_threads() if ends is not None and ready is not None and runner.in_process else len(steps)
     about: dict[str, Any] = {"part": problem.part, "clusters": problem.clusters, "has_limits": through is None}
-    made = _made(runner, shared, steps, max(size, 1), ready, on_point)
+    made = _made(runner, shared, steps, on_point)
     if through is not None:
         made = _compiled(shared, steps, through, on_point)
     points: list[PathPoint] = []
@@ -268,16 +269,32 @@ def walk(
 
 
 def _made(
-    runner: Executor,
-    shared: _Shared,
-    steps: Sequence[float],
-    size: int,
-    ready: Callable[[Any], object] | None,
-    on_point: Callable[[], None],
+    runner: Executor, shared: _Shared, steps: Sequence[float], on_point: Callable[[], None]
 ) -> Iterator[PathPoint]:
-    """Yield the points of a path, ``size`` of them at a time."""
-    for start in range(0, len(steps), size):
+    """Yield the points of a path, several of them made at a time."""
+    ready = None if shared[1].exposure is not None else _ready  # lifts of one trade-off begin with those of another
+    size = _at_once(shared, len(steps)) if ready is not None and runner.in_process else len(steps)
+    for start in range(0, len(steps), max(size, 1)):
         yield from runner.map(_point, shared, steps[start : start + size], before_threads=ready, on_done=on_point)
+
+
+def _at_once(shared: _Shared, n_steps: int) -> int:
+    """Return how many points threads make at a time; a walk that may end makes few beyond its end.
+
+    Where users are tied together, one thread makes a point. Else all threads share the search of its lists, and while
+    one point is checked and judged, by one thread, the lists of another one are searched.
+    """
+    _, goal, _, certifies = shared
+    threads = torch.get_num_threads()
+    if not goal.ties_users:
+        return min(2, threads)
+    return threads if certifies else n_steps
+
+
+def _ready(shared: _Shared) -> None:
+    """Compute what all points need, before threads ask for it at the same time."""
+    problem, goal = shared[:2]
+    _ = problem.features, problem.candidates, problem.context, problem.known_lists(goal)
 
 
 def _compiled(
@@ -307,8 +324,11 @@ def point_of(problem: Problem, lists: Lists, trade_off: float, metrics: Sequence
 
 
 def served_base(problem: Problem, metrics: tuple[str, ...]) -> PathPoint:
-    """Return the base of a path that is certified: every metric judges lists as long as its cut."""
-    return served_by(problem, problem.base, 0.0, metrics)
+    """Return the base of a path that is certified: every metric judges lists as long as its cut.
+
+    The problem remembers it, because the paths of all goals have the same.
+    """
+    return problem.once(("served base", metrics), lambda: served_by(problem, problem.base, 0.0, metrics))
 
 
 def served_point(

@@ -12,7 +12,6 @@ from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
 from recprism.budget.path import (
     Values,
-    possible_loss,
     rule_at,
     served_base,
     served_point,
@@ -106,7 +105,7 @@ def within_budget(
         for trade_off in steps:
             point = served_point(judge, goal, trade_off, names, through)
             step()
-            yield point.values, {name: possible_loss(base, point, name) for name in names} if through is None else None
+            yield point.values, {name: point.possible_loss(base, name) for name in names} if through is None else None
 
     if certificate is None:
         certificate = certify_until_refused(

@@ -16,7 +16,6 @@ from recprism.budget.path import (
     deciding_part,
     lists_at,
     point_of,
-    possible_loss,
     require_labels,
 )
 from recprism.budget.problem import Problem
@@ -120,7 +119,7 @@ def make_path(
     step = count_steps(on_step, "walking the path", len(goal.steps) * (1 if judge is problem else 2))
     deciding = _points(judge, goal, names if judge is problem else (COST,), step)
     # The limit of a step is that of the part which certifies, as in `within_budget`.
-    limits = {it.trade_off: limit_of(possible_loss(deciding[0], it, COST)) for it in deciding}
+    limits = {it.trade_off: limit_of(it.possible_loss(deciding[0], COST)) for it in deciding}
     points = deciding if judge is problem else _points(problem, goal, names, step, limits)
     losses, within, users = None, None, problem.base.n_users
     if COST in deciding[0].values:
