@@ -27,7 +27,7 @@ from recprism.cmb.objective import Objective
 from recprism.cmb.players._memory import Players
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
-from recprism.cmb.search_loop import judge
+from recprism.cmb.search_loop import Judge
 from recprism.cmb.space import FactorSpace
 from recprism.data import SparseRows, Split, Subtopics
 from recprism.metrics import Context
@@ -97,7 +97,7 @@ class Ours:
 
     def __call__(self) -> None:
         chosen = self.policy.choose(self.players, self.iteration, 0)
-        step = judge(self.space, self.context, self.objective, self.arms.values.index_select(0, chosen), K)
+        step = Judge(self.space, self.context, self.objective).outcome(self.arms.values.index_select(0, chosen), K)
         self.players.learn(chosen, step.reward)
         self.iteration += 1
 

@@ -24,7 +24,6 @@ ORDER = {
     ),
     "rerank": ("Re-rankers", "python benchmarks/rerank.py"),
     "cmb": ("One iteration of CMB", "python benchmarks/cmb.py"),
-    "scale": ("Many machines", "python benchmarks/scale.py"),
     "gpu": ("One GPU", "python benchmarks/gpu.py --packed DIR"),
     "memory": ("Ten million ratings in memory", "python benchmarks/memory.py"),
     "large": ("More than memory", "python benchmarks/large.py --folder DIR"),

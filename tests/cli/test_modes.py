@@ -32,7 +32,7 @@ ALWAYS = {
     "audit": "run_directory goal budgets guard confidence approximate clusters form show as_json",
     "why": "run_directory user item why_not what_if judged name as_json",
     "explain-lists": "lists base scores columns draws seed as_json",
-    "search": "executor metrics resume name mlflow as_json",
+    "search": "metrics resume name mlflow as_json",
     "erase": "run_directory goal axes features draws controls part held_out_users seed name as_json",
     "export": "run_directory output form name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",

@@ -213,7 +213,6 @@ REASONS = {
     "overwrite": "an allowance: without it, what is there is refused",
     "device": "where the same numbers are computed",
     "executor": "where the same numbers are computed; tests/parallel",
-    "shards": "how the same numbers are computed",
     "mlflow": "writes to a store; tests/runs/test_mlflow.py",
     "data_root": "where a named data set is looked for",
     "open_browser": "opens a window",

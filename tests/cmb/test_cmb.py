@@ -18,7 +18,7 @@ from recprism.cmb.controls import noise, permuted
 from recprism.cmb.objective import Objective
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
-from recprism.cmb.search_loop import Progress, SearchSettings, judge, search
+from recprism.cmb.search_loop import Judge, Progress, SearchSettings, search
 from recprism.cmb.space import FactorSpace
 from recprism.data import Dataset, SparseRows, Split, Subtopics
 from recprism.errors import InputError
@@ -52,7 +52,7 @@ def test_the_search_finds_the_best_perturbation_of_a_tiny_example() -> None:
     context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
     space, objective, arms = FactorSpace(factors, nothing), Objective("subtopic_coverage", lambda1=0.1), Arms(0.3, 3)
     rewards = {
-        combination: judge(space, context, objective, arms.values[list(combination)], 1).reward
+        combination: Judge(space, context, objective).outcome(arms.values[list(combination)], 1).reward
         for combination in itertools.product(range(3), repeat=3)
     }
     best = max(rewards.values())
@@ -61,7 +61,7 @@ def test_the_search_finds_the_best_perturbation_of_a_tiny_example() -> None:
     settings = SearchSettings(iterations=300, k=1, keep="best")
     found = search(space, context, objective, EpsilonGreedy(0.3), arms, settings, seed=0)
     assert max(step.reward for step in found.history) == best
-    assert judge(space, context, objective, found.values, 1).reward == best
+    assert Judge(space, context, objective).outcome(found.values, 1).reward == best
 
 
 @given(st.integers(0, 10_000))

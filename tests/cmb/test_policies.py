@@ -13,7 +13,7 @@ from recprism.cmb.players import _draws as chance
 from recprism.cmb.players._memory import Players
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import UCB, EpsilonGreedy, Policy, RandomArms
-from recprism.cmb.search_loop import SearchResult, SearchSettings, judge, search
+from recprism.cmb.search_loop import Judge, SearchResult, SearchSettings, search
 from recprism.cmb.space import FactorSpace
 from recprism.data import SparseRows, Split, Subtopics
 from recprism.metrics import Context
@@ -99,7 +99,7 @@ def written_out(epsilon: float, iterations: int, seed: int) -> tuple[list[float]
             explores = int(chance.share(word)) < epsilon * 2**32
             chosen.append(int(chance.choice(word, COUNT)) if explores else int(worth[player].argmax()))
         delta = [float(arms[arm]) for arm in chosen]
-        reward = float(judge(space, context, OBJECTIVE, torch.tensor(delta), 1).reward)
+        reward = float(Judge(space, context, OBJECTIVE).outcome(torch.tensor(delta), 1).reward)
         for player, arm in enumerate(chosen):
             times[player, arm] += 1
             worth[player, arm] += (reward - worth[player, arm]) / times[player, arm]

@@ -133,7 +133,6 @@ def test_a_resumed_search_has_the_same_bits_and_needs_the_same_segments(settings
     ("segments", "settings", "message"),
     [
         (np.zeros(30, int), {"side": "item", "only": None}, "pass side='user' or 'both'"),
-        (np.zeros(30, int), {"shards": 2}, "cannot be sharded"),
         (np.zeros(29, int), {}, "for each of 30 users"),
         (np.zeros(30), {}, "float64 of shape"),
         (np.full(30, -1), {}, "from 0 up"),

@@ -75,8 +75,7 @@ GOALS: dict[str, dict[str, Any]] = {
     "marginal": {"credit": "marginal", "candidates": 3},
     "only in exchanges": {"credit": "marginal", "candidates": 3},
     "shared": {"credit": "shared", "n_arms": 5},
-    "shards": {"credit": "shared", "n_arms": 5, "shards": 3},
-    "a sample": {"credit": "shared", "n_arms": 5, "shards": 2, "users_per_step": 80},
+    "a sample": {"credit": "shared", "n_arms": 5, "users_per_step": 80},
 }
 
 

@@ -12,20 +12,13 @@ import pytest
 pytest.importorskip("ray", reason="needs the extra [ray]")
 pytestmark = pytest.mark.ray
 
-FIT = """
+WORK = """
 import ray
-from recprism.cmb import CMB
-from recprism.testing.planted import make_planted
-from recprism.models import Factors
 from recprism.parallel import RayExecutor
 
-made, nodes = make_planted(n_users=80, n_items=100, seed=0), set()
-base = Factors.from_arrays(made.user, made.item)
-settings = {"iterations": 2, "k": 5, "shards": 2, "device": "cpu"}
-here = CMB(**settings).fit(base, made.split, made.subtopics)
-count = lambda _: nodes.add(len(ray.nodes()))
-there = CMB(**settings).fit(base, made.split, made.subtopics, follow=count, executor=RayExecutor())
-print(nodes, here.delta_.item.equal(there.delta_.item), ray.is_initialized())
+nodes = set()
+powers = list(RayExecutor().map(pow, 2, [1, 2, 3], on_done=lambda: nodes.add(len(ray.nodes()))))
+print(nodes, powers, ray.is_initialized())
 """
 
 
@@ -42,9 +35,10 @@ def two_nodes() -> Iterator[str]:
 
 @pytest.mark.filterwarnings("ignore:.*subprocess .* is still running:ResourceWarning")
 def test_a_cluster_named_by_the_environment_is_used(two_nodes: str) -> None:
-    """The search sees two nodes, which a new local cluster does not have, and disconnects afterwards."""
+    """The work sees two nodes, which a new local cluster does not have, and disconnects afterwards."""
     environment = {**os.environ, "RAY_ADDRESS": two_nodes}
     done = subprocess.run(
-        [sys.executable, "-c", FIT], env=environment, capture_output=True, text=True, check=False, timeout=300
+        [sys.executable, "-c", WORK], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
-    assert done.stdout == "{2} True False\n", done.stderr
+    # Ray may print above it that a process ended before it was needed.
+    assert done.stdout.splitlines()[-1:] == ["{2} [2, 4, 8] False"], done.stderr

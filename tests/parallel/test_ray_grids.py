@@ -126,3 +126,12 @@ def test_processes_serve_the_next_pieces_and_end_with_the_block() -> None:
     suspended.close()
     assert list(executor.map(process, None, [])) == []
     assert [piece for piece, _ in executor.map(process, None, range(2))] == [0, 1]
+
+
+def test_an_executor_can_be_entered_several_times() -> None:
+    """The inner block leaves the connection of the outer one open, and neither ends a session of the caller."""
+    with RayExecutor() as executor:
+        with executor:
+            assert list(executor.map(pow, 2, [1, 2, 3])) == [2, 4, 8]
+        assert list(executor.map(pow, 2, [4])) == [16]
+    assert ray.is_initialized()

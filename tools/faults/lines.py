@@ -114,9 +114,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "budgets": ("5%", "1%,30%", "0.5"),
     **dict.fromkeys(("guard", "max_loss", "min_gain"), ("ndcg@10=30%", "recall@20=0.5", "recall@10=0.9")),
     **dict.fromkeys(("goal", "metric", "accuracy"), METRICS),
-    **dict.fromkeys(
-        ("min_user", "min_item", "min_support", "top", "clusters", "min_mentions", "shards"), ("1", "2", "3")
-    ),
+    **dict.fromkeys(("min_user", "min_item", "min_support", "top", "clusters", "min_mentions"), ("1", "2", "3")),
     **dict.fromkeys(("k", "subtopic_level"), ("1", "5", "10", "20")),
     **dict.fromkeys(("held_out", "train", "interactions"), ("a.csv", "clicks.csv")),
     **dict.fromkeys(("name", "against_name", "like_name"), (NAMED, "third")),

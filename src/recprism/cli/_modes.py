@@ -259,7 +259,7 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         _either(
             lambda it: not _has(it, "resume"),
             "for a new search",
-            "run_directory goal accuracy relevance preset settings shards overwrite",
+            "run_directory goal accuracy relevance preset settings overwrite",
             "with --resume",
         ),
         (

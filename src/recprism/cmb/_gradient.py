@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recprism.cmb.history import Follow, History, Progress
 from recprism.cmb.objective import Objective
-from recprism.cmb.search_loop import SearchResult, judge
+from recprism.cmb.search_loop import Judge, SearchResult
 from recprism.cmb.space import FactorSpace
 from recprism.common.threads import one_thread
 from recprism.errors import InputError
@@ -65,11 +65,12 @@ def gradient_search(
     factor = SMOOTH[str(objective.diversity)]
     values = torch.zeros(space.n_players, device=context.device, requires_grad=True)
     optimiser = torch.optim.Adam([values], lr=settings.learning_rate)
+    judge = Judge(space, context, objective)
     history = History(objective, resume.steps if resume is not None else ())
     if resume is not None:
         _restore(values, optimiser, resume)
     for _ in range(len(history), settings.iterations):
-        history.add(judge(space, context, objective, values.detach(), settings.k))
+        history.add(judge.outcome(values.detach(), settings.k))
         lists = space.lists(values.detach(), settings.k)
         with one_thread():  # several threads add up the gradient in any order, which changes bits
             psi = factor * soft_ilad(space.vectors(values), lists)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
 from recprism.cmb._gradient import GradientSettings, gradient_search
-from recprism.cmb._metric_parts import users_named
+from recprism.cmb._metric_values import users_named
 from recprism.cmb._resuming import checkpoint_key, checkpointed
 from recprism.cmb._sampling import Sampling, sampling_for
 from recprism.cmb.history import Follow, Progress, Step
@@ -23,7 +23,6 @@ from recprism.cmb.players.policies import make_policy
 from recprism.cmb.search_loop import SearchResult, search
 from recprism.cmb.settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.space import FactorSpace, Scorer, ScorerSpace
-from recprism.common.executor import Executor, LocalExecutor
 from recprism.data.split import Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
@@ -55,14 +54,10 @@ def learn(
     subtopics: Subtopics | None,
     follow: Follow | None,
     resume: Progress | None,
-    executor: Executor,
     user_segments: ArrayLike | None = None,
 ) -> Learned:
     """Search for a perturbation of a dot-product model."""
-    _require_possible(asked, executor)
-    if user_segments is not None and (not executor.in_process or asked.shards not in (None, 1)):
-        raise InputError("the users of a segment share players, so they cannot be sharded; drop shards or executor")
-    device = choose_device(asked.device if executor.in_process else "cpu")
+    device = choose_device(asked.device)
     seen = split.seen_before(asked.reward_on)
     space = FactorSpace(
         *(factors, seen),
@@ -82,7 +77,7 @@ def learn(
     vectors = factors.user, factors.item, *(() if user_segments is None else (np.asarray(user_segments),))
     key = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
     with users_named(factors.user_ids):
-        found = _search(asked, space, context, key, follow, resume, executor, sampling)
+        found = _search(asked, space, context, key, follow, resume, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
 
 
@@ -106,56 +101,40 @@ def learn_from_scores(
     vectors = (features.detach().cpu().numpy(),)
     key = partial(checkpoint_key, asked, None, split, subtopics, features.device, vectors)
     with users_named(split.user_ids):
-        found = _search(asked, space, context, key, follow, resume, LocalExecutor())
+        found = _search(asked, space, context, key, follow, resume)
     return Learned(space.perturbation(found.values), found.history, found.converged)
-
-
-def _require_possible(asked: CMBSettings, executor: Executor) -> None:
-    if executor.in_process:
-        return
-    if asked.policy == "gradient":
-        raise InputError("policy='gradient' follows one gradient of all lists; run it without an executor")
-    if asked.device not in ("auto", "cpu"):
-        raise InputError(f"workers of {type(executor).__name__} rank on CPUs; drop device={asked.device!r}")
 
 
 def _search(
     asked: CMBSettings,
     space: FactorSpace | ScorerSpace,
     context: Context,
-    key: Callable[[int], dict[str, Any]],
+    key: Callable[[], dict[str, Any]],
     follow: Follow | None,
     resume: Progress | None,
-    executor: Executor,
     sampling: Sampling | None = None,
 ) -> SearchResult:
-    """Run the search that the settings ask for; ``key`` gives the checkpoint key for a number of shards."""
-    with executor:
-        shards = asked.shards or executor.default_shards()
-        follow, resume = checkpointed(lambda: key(shards), follow, resume)
-        if isinstance(space, FactorSpace) and asked.credit == "marginal":
-            return dual_averaging(
-                *(space, context, asked.objective, asked.marginal_credit, asked.arms),
-                asked.dual_averaging_settings,
-                follow=follow,
-                resume=resume,
-                shards=shards,
-                executor=executor,
-                sampling=sampling,
-            )
-        if isinstance(space, FactorSpace) and asked.policy == "gradient":
-            ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
-            return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
-        policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
-        return search(
-            *(space, context, asked.objective, policy, asked.arms, asked.search_settings),
-            seed=asked.seed,
+    """Run the search that the settings ask for; ``key`` gives the checkpoint key."""
+    follow, resume = checkpointed(key, follow, resume)
+    if isinstance(space, FactorSpace) and asked.credit == "marginal":
+        return dual_averaging(
+            *(space, context, asked.objective, asked.marginal_credit, asked.arms),
+            asked.dual_averaging_settings,
             follow=follow,
             resume=resume,
-            shards=shards,
-            executor=executor,
             sampling=sampling,
         )
+    if isinstance(space, FactorSpace) and asked.policy == "gradient":
+        ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
+        return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
+    policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
+    return search(
+        *(space, context, asked.objective, policy, asked.arms, asked.search_settings),
+        seed=asked.seed,
+        follow=follow,
+        resume=resume,
+        sampling=sampling,
+    )
 
 
 def _context(

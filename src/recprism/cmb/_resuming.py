@@ -32,7 +32,6 @@ def checkpoint_key(
     subtopics: Subtopics | None,
     device: torch.device,
     vectors: tuple[NDArray[Any], ...],
-    shards: int,
 ) -> dict[str, Any]:
     """Everything that affects the next step of a search, in JSON values."""
     settings = {name: value for name, value in plain_settings(asked).items() if name not in FREE}
@@ -41,7 +40,6 @@ def checkpoint_key(
     key = {
         "users_per_step": None if sampling is None else sampling.size,
         **settings,
-        "shards": shards,
         "device": device.type,
         "vectors": _checksum(*vectors),
         "training data": training_data(split),

@@ -15,7 +15,6 @@ from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.space import Scorer
 from recprism.common.checks import LARGEST, Real, Whole
-from recprism.common.executor import Executor, LocalExecutor
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
@@ -57,7 +56,6 @@ class CMB(CMBSettings):
         *,
         follow: Follow | None = None,
         resume: Progress | None = None,
-        executor: Executor | None = None,
         user_segments: ArrayLike | None = None,
     ) -> CMB:
         """Learn ``delta_`` for a dot-product model.
@@ -68,8 +66,6 @@ class CMB(CMBSettings):
             subtopics: Of the items, if a metric needs them.
             follow: Called with the progress after every iteration.
             resume: The last progress of an interrupted search. The result has the same bits as an uninterrupted one.
-            executor: Where the users are ranked, such as :class:`recprism.parallel.RayExecutor`; None for this
-                process. The result depends on ``shards`` and not on the executor.
             user_segments: (n_users,) number of each user's segment, from 0 up: the users of a segment share their
                 players. For ``side`` "user" or "both"; None gives every user players of their own.
 
@@ -77,7 +73,7 @@ class CMB(CMBSettings):
             This CMB.
         """
         self.require_items(split.n_items)
-        learned = learn(self, factors, split, subtopics, follow, resume, executor or LocalExecutor(), user_segments)
+        learned = learn(self, factors, split, subtopics, follow, resume, user_segments)
         return self._hold(learned, factors)
 
     def fit_scorer(

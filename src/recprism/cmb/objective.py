@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor
 
-from recprism.cmb._metric_parts import AtCut, OwnMetric, join, part_of, value_of
+from recprism.cmb._metric_values import AtCut, OwnMetric, mean_of
 from recprism.cmb._sampling import mean_and_error
 from recprism.common.checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics.metric import Sums
 from recprism.metrics.registry import parse
 
 MetricLike = str | Metric | OwnMetric
@@ -85,21 +84,12 @@ class Objective:
         Returns:
             A float for lists on the CPU. On a GPU a float64 that stays there, to be checked when it is read.
         """
-        return self.psi_of([[part_of(metric, lists) for _, metric in self.metrics]])
-
-    def psi_of(self, shards: Sequence[Sequence[Sums]]) -> Number:
-        """psi from the parts of each metric, shard by shard."""
-        total: Tensor = sum(
-            weight * value_of(metric, join(metric, parts))
-            for (weight, metric), *parts in zip(self.metrics, *shards, strict=True)
-        )
+        total = cast(Tensor, sum(weight * mean_of(metric, lists) for weight, metric in self.metrics))
         return total if total.device.type == "cuda" else self.checked(float(total))
 
-    def psi_of_sample(self, shards: Sequence[Sequence[Sums]], n_users: int) -> tuple[Number, Number]:
-        """psi of all ``n_users`` and its standard error, from the values of some of them, shard by shard."""
-        weights = [weight for weight, _ in self.metrics]
-        values = [torch.cat([part[0] for part in parts]) for parts in zip(*shards, strict=True)]
-        psi, error = mean_and_error(weights, values, n_users)
+    def psi_of_sample(self, values: Sequence[Tensor], n_users: int) -> tuple[Number, Number]:
+        """psi of all ``n_users`` and its standard error, from the values (n,) of some of them for each metric."""
+        psi, error = mean_and_error([weight for weight, _ in self.metrics], values, n_users)
         return (psi, error) if psi.device.type == "cuda" else (self.checked(float(psi)), float(error))
 
     def checked(self, psi: float) -> float:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from recprism.cmb._metric_values import rows_among_all, values_of
 from recprism.cmb._sampling import Sampling
-from recprism.cmb._shards import Shard, sharded
 from recprism.cmb.history import Follow, History, Outcome, Progress, Step
 from recprism.cmb.objective import Number, Objective
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Play, SearchSettings
 from recprism.cmb.players.policies import Policy
-from recprism.cmb.space import Space
-from recprism.common.executor import Executor, LocalExecutor, WorkerPool
+from recprism.cmb.space import FactorSpace, Space
 from recprism.metrics import Context, Lists
-from recprism.metrics.metric import Sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +48,6 @@ def search(
     seed: int = 0,
     follow: Follow | None = None,
     resume: Progress | None = None,
-    shards: int = 1,
-    executor: Executor | None = None,
     sampling: Sampling | None = None,
 ) -> SearchResult:
     """Run the players from the start, or from where an earlier search ended.
@@ -70,98 +65,78 @@ def search(
         follow: Called with the progress after every new iteration.
         resume: The progress of an earlier search. Its rewards are replayed without ranking any list, because choices
             depend only on the seed and the rewards.
-        shards: How many parts the users are split into. It can change the last digits of sums.
-        executor: Where the workers run; None for this process. Every worker replays the players itself.
         sampling: Which users are ranked in each iteration; None for all.
 
     Returns:
         The perturbation and the history.
     """
-    metrics = [metric for _, metric in objective.metrics]
-    parts = sharded(space, context, metrics, objective.needs_vectors, shards, sampling)
-    play = partial(Play, space.n_players, policy, arms, settings, seed, context.device)
+    judge = Judge(space, context, objective, sampling)
+    play = Play(space.n_players, policy, arms, settings, seed, context.device)
     known = () if resume is None else resume.steps[: settings.iterations]
     history = History(objective, known)
     rewards: list[Number] = [step.reward for step in known]
-    with executor or LocalExecutor() as entered:
-        pool: WorkerPool[SearchWorker, None] = entered.start_workers(partial(SearchWorker, play, settings.k), parts)
-        with closing(pool):
-            while len(rewards) < settings.iterations and not _is_over(history, settings.patience):
-                answers = pool.call(SearchWorker.judge, rewards)
-                sums = [answer.parts for answer in answers]
-                outcome = outcome_of(objective, sums, answers[0].size, space.n_players, sampling, len(rewards))
-                history.add(outcome)
-                rewards.append(outcome.reward)
-                if follow is not None:
-                    follow(Progress(history.steps()))
-            values = pool.call_one(SearchWorker.kept, rewards)
+    while len(rewards) < settings.iterations and not _is_over(history, settings.patience):
+        outcome = judge.at(len(rewards)).outcome(play.values_after(rewards), settings.k)
+        history.add(outcome)
+        rewards.append(outcome.reward)
+        if follow is not None:
+            follow(Progress(history.steps()))
     steps = history.steps()
-    return SearchResult(values, steps, _has_converged(steps, settings.patience))
+    return SearchResult(play.kept_after(rewards), steps, _has_converged(steps, settings.patience))
 
 
-class Answer(NamedTuple):
-    """A shard's part of an iteration.
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """What a perturbation is judged by.
 
     Attributes:
-        size: Of the whole perturbation; the same for all shards.
-        parts: Sums of each metric over the users of the shard.
+        space: What is perturbed.
+        context: What the metrics look at.
+        objective: What the reward is computed from.
+        sampling: Which users are ranked in each iteration; None for all.
+        rows: (n,) row of each user of ``space`` among all; None if these are all users.
     """
 
-    size: Number
-    parts: list[Sums]
+    space: Space
+    context: Context
+    objective: Objective
+    sampling: Sampling | None = None
+    rows: NDArray[np.int64] | None = None
 
+    def at(self, iteration: int) -> Judge:
+        """The judge with the users that are ranked in an iteration: all of them, unless users are sampled."""
+        if self.sampling is None:
+            return self
+        assert isinstance(self.space, FactorSpace)  # the users of a scorer are never sampled
+        rows = self.sampling.rows(iteration)
+        return replace(self, space=self.space.of_users(rows), context=self.context.of_users(rows), rows=rows)
 
-class SearchWorker:
-    """Some shards, and the players, replayed from the rewards.
+    def outcome(self, values: Tensor, k: int) -> Outcome:
+        """Rank under the perturbation ``values`` (n_players,), and compute the reward of the lists."""
+        vectors = self.space.vectors(values) if self.objective.needs_vectors else None
+        return self.outcome_of(self.space.lists(values, k), vectors, sum_of_magnitudes(values))
 
-    Args:
-        play: Makes the players.
-        k: Length of the lists.
-        shards: The shards of this worker.
-    """
-
-    def __init__(self, play: Callable[[], Play], k: int, shards: Sequence[Shard]) -> None:
-        self._play, self._k, self._shards = play(), k, shards
-
-    def judge(self, rewards: Sequence[Number]) -> list[Answer]:
-        """Rank and judge the next iteration, for every shard.
+    def outcome_of(self, lists: Tensor, vectors: Tensor | None, size: Number) -> Outcome:
+        """Compute the reward of lists.
 
         Args:
-            rewards: Of all iterations so far; a restarted worker replays all of them.
+            lists: (n_users, k) item numbers, -1 in empty places.
+            vectors: (n_items, d) perturbed vectors, if the objective needs them.
+            size: Sum of the magnitudes of all values.
         """
-        values = self._play.values_after(rewards)
-        size = sum_of_magnitudes(values)
-        return [Answer(size, shard.at(len(rewards)).parts(values, self._k)) for shard in self._shards]
+        context = self.context if vectors is None else self.context.with_vectors(vectors)
+        judged, n_players = Lists(lists, context, check=False), self.space.n_players
+        with self.rows_in_errors():
+            if self.rows is None or self.sampling is None:
+                psi = self.objective.psi(judged)
+                return Outcome(psi, size, self.objective.reward(psi, size, n_players))
+            values = [values_of(metric, judged) for _, metric in self.objective.metrics]
+            psi, error = self.objective.psi_of_sample(values, self.sampling.n_users)
+        return Outcome(psi, size, self.objective.reward(psi, size, n_players, error), error, len(self.rows))
 
-    def kept(self, rewards: Sequence[Number]) -> Tensor:
-        """(n_players,) the perturbation to keep after these rewards."""
-        return self._play.kept_after(rewards)
-
-
-def outcome_of(
-    objective: Objective,
-    parts: Sequence[Sequence[Sums]],
-    size: Number,
-    n_players: int,
-    sampling: Sampling | None,
-    iteration: int,
-) -> Outcome:
-    """Join the parts of all shards into the outcome of an iteration."""
-    if sampling is None:
-        psi = objective.psi_of(parts)
-        return Outcome(psi, size, objective.reward(psi, size, n_players))
-    psi, error = objective.psi_of_sample(parts, sampling.n_users)
-    reward = objective.reward(psi, size, n_players, error)
-    return Outcome(psi, size, reward, error, sampling.size_at(iteration))
-
-
-def judge(space: Space, context: Context, objective: Objective, values: Tensor, k: int) -> Outcome:
-    """Rank under the perturbation ``values`` (n_players,) and compute the reward of the lists."""
-    if objective.needs_vectors:
-        context = context.with_vectors(space.vectors(values))
-    psi = objective.psi(Lists(space.lists(values, k), context, check=False))
-    size = sum_of_magnitudes(values)
-    return Outcome(psi, size, objective.reward(psi, size, space.n_players))
+    def rows_in_errors(self) -> AbstractContextManager[None]:
+        """In errors raised inside, the row of a user is its row among all users."""
+        return rows_among_all(self.rows)
 
 
 def sum_of_magnitudes(values: Tensor) -> Number:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from recprism.cmb._marginal_players import DualAveragingSettings
+from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb._sampling import UsersPerStep, require_users_per_step
 from recprism.cmb.credit import CREDITS
 from recprism.cmb.credit.marginal import MarginalCredit
@@ -73,8 +73,6 @@ class CMBSettings:
             best iteration.
         seed: Of all random draws.
         device: "auto", "cpu" or "cuda".
-        shards: How many parts the users are split into. The same number gives the same bits with any executor. None is
-            the default of the executor: 1 in this process, one per CPU of a cluster.
         users_per_step: How many users an iteration ranks at most, drawn again each time; the first iterations take a
             quarter. None for all users. "auto" for all users up to 100,000, and 20,000 beyond, if a sample is possible
             (side="item", metrics with a value per user). ``history_`` has the standard error of psi.
@@ -107,7 +105,6 @@ class CMBSettings:
     keep: Keep = "last"
     seed: int = 0
     device: str = "auto"
-    shards: int | None = None
     users_per_step: UsersPerStep = "auto"
 
     def __post_init__(self) -> None:
@@ -116,8 +113,6 @@ class CMBSettings:
         require_users_per_step(self.users_per_step)
         if self.credit == "marginal":
             self._require_marginal_settings()
-        if self.policy == "gradient" and self.shards not in (None, 1):
-            raise InputError("policy='gradient' follows one gradient of all lists; drop shards")
 
     def _require_marginal_settings(self) -> None:
         if self.accuracy is not None:
@@ -175,7 +170,6 @@ RULES: dict[str, Rule] = {
     "side": OneOf(("item", "user", "both")),
     "only": Several(Whole(0), none="for all factors"),
     "seed": SEED,
-    "shards": Whole(1, none="for the default of the executor"),
 }
 """What each setting may be; ``users_per_step``, ``device`` and the metrics have checks of their own."""
 

@@ -6,7 +6,6 @@ In this module, exposure is the ``(n_items,)`` number of lists with each item.
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch import Tensor
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.metric import Decomposable, Metric, Sums, register, register_family
+from recprism.metrics.metric import Metric, register, register_family
 
 OFTEN = 5  # lists, for ``shown_often``; ``shown_N_times`` names another number
 
@@ -102,17 +101,9 @@ def self_information(popularity: Tensor) -> Tensor:
     return torch.log2(popularity.sum().clamp(min=1)) - torch.log2(popularity.clamp(min=1))
 
 
-def _shown(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
-    return (lists.exposure > 0,)
-
-
-def _exposure(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
-    return (lists.exposure,)
-
-
-def _overlaps(lists: Lists, context: Context) -> Sums:  # noqa: ARG001
+def _personalisation(lists: Lists, context: Context) -> Tensor:  # noqa: ARG001
     weights = lists.weighted_exposure("by length", lists.lengths.clamp(min=1).rsqrt())
-    return weights, (lists.lengths > 0).sum()
+    return personalisation(weights, (lists.lengths > 0).sum())
 
 
 def _tail_share(lists: Lists, context: Context, *, head_share: float = 0.8) -> Tensor:
@@ -132,7 +123,7 @@ _LEFT_OUT = "Users with an empty list are left out."
 register(
     Metric(
         "catalogue_coverage",
-        Decomposable(_shown, prediction_coverage),
+        lambda lists, _: prediction_coverage(lists.exposure),
         summary="Prediction coverage: share of the catalogue that is in at least one list.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -143,7 +134,7 @@ register(
 def _shown_often(name: str, times: int) -> Metric:
     return Metric(
         name,
-        Decomposable(_exposure, partial(shown_often, times=times)),
+        lambda lists, _: shown_often(lists.exposure, times),
         summary=f"Share of the catalogue that is in at least {times} lists.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -155,7 +146,7 @@ register_family("shown_N_times", _shown_often)
 register(
     Metric(
         "gini",
-        Decomposable(_exposure, gini),
+        lambda lists, _: gini(lists.exposure),
         summary="How unequally the places are given to items.",
         higher_is_better=False,
         per_user=False,
@@ -165,7 +156,7 @@ register(
 register(
     Metric(
         "exposure_entropy",
-        Decomposable(_exposure, exposure_entropy),
+        lambda lists, _: exposure_entropy(lists.exposure),
         summary="How evenly the places are given to items; 1 if evenly to all.",
         per_user=False,
         empties=_EMPTY_LISTS,
@@ -174,7 +165,7 @@ register(
 register(
     Metric(
         "personalisation",
-        Decomposable(_overlaps, personalisation),
+        _personalisation,
         summary="How little the lists of two users have in common, on average.",
         per_user=False,
         empties=_LEFT_OUT,

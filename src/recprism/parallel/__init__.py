@@ -1,4 +1,4 @@
-"""Executors to pass to searches and comparisons: this process, or the workers of a Ray cluster.
+"""Executors to pass to audits, comparisons and batches: this process, or the workers of a Ray cluster.
 
 The other rooms take an executor as an argument and never import this one. Only this room imports ray.
 

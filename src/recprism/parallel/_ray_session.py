@@ -60,7 +60,7 @@ def plain_errors(ray: Any) -> Iterator[None]:
     ) as died:
         raise RecprismError(
             f"a Ray worker died, and {RETRIES} restarts did not help ({type(died).__name__}); most often memory runs "
-            "out: use more and smaller shards, machines with more memory, or the local executor"
+            "out: use smaller shards, machines with more memory, or the local executor"
         ) from None
 
 
@@ -76,11 +76,6 @@ def packed(thing: Any) -> bytes:
 def unpacked(content: bytes) -> Any:
     """In a worker, what this process packed."""
     return load_ray().cloudpickle.loads(content)
-
-
-def free_cpus(ray: Any) -> float:
-    """CPUs of the cluster that no one uses."""
-    return float(ray.available_resources().get("CPU", 0.0))
 
 
 def cpu_count(ray: Any) -> int:

@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Self, TypeVar
 
-from recprism.common.executor import WorkerPool
 from recprism.parallel._ray_processes import RayProcesses
-from recprism.parallel._ray_session import connect, cpu_count, load_ray, packed
-from recprism.parallel._ray_workers import RayWorkerPool
+from recprism.parallel._ray_session import connect, load_ray, packed
 
 Shared = TypeVar("Shared")
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-Worker = TypeVar("Worker")
-State = TypeVar("State")
 
 
 class RayExecutor:
@@ -73,15 +69,3 @@ class RayExecutor:
             for found in self._processes.results(stored, map(packed, pieces), len(pieces)):
                 on_done()
                 yield found
-
-    def default_shards(self) -> int:
-        """One per CPU of the cluster."""
-        with self:
-            return cpu_count(self._ray)
-
-    def start_workers(
-        self, make: Callable[[Sequence[Piece]], Worker], shards: Sequence[Piece]
-    ) -> WorkerPool[Worker, State]:
-        """Start one worker process per shard; call it inside a ``with`` block of this executor."""
-        self._processes.close()
-        return RayWorkerPool(self._ray, make, shards)

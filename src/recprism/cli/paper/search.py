@@ -11,7 +11,6 @@ import typer
 from recprism.cli._changed import print_effect, result_to_make
 from recprism.cli._options import (
     AsJson,
-    ExecutorName,
     Metrics,
     Mlflow,
     NewName,
@@ -33,7 +32,6 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.cmb import CMB, Step
-    from recprism.common.executor import Executor
     from recprism.runs.run import Run
 
 DEFAULT_GOAL = "subtopic_coverage"
@@ -74,10 +72,6 @@ def search(
             "--set", metavar="NAME=VALUE", help="A setting of CMB, as in iterations=500 or policy=ucb. Repeatable."
         ),
     ] = None,
-    executor: ExecutorName = "local",
-    shards: Annotated[
-        int | None, typer.Option(help="Groups of users; the same number gives the same result.", min=1)
-    ] = None,
     metrics: Metrics = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Continue an interrupted search with its own settings.")
@@ -96,12 +90,10 @@ def search(
 
     - `recprism search runs/x --goal subtopic_coverage --set side=user`
     - `recprism search runs/x --preset paper --goal ilad --accuracy recall`
-    - `recprism search runs/x --executor ray --shards 8`
     - `recprism search --resume runs/x`
     """
     from recprism.cmb import CMB
     from recprism.cmb.jobs.search import begin_search, interrupted_search, random_changes, require_goals
-    from recprism.parallel import executor_named
     from recprism.result.effect import effect
     from recprism.runs.config import DiversifyConfig
     from recprism.runs.jobs.train import metric_names
@@ -113,13 +105,13 @@ def search(
     names = metric_names(metrics)
     if run_directory is None and resume is None:
         raise InputError("name a run to search in, or --resume one that was interrupted")
-    sink, workers = mlflow_sink(mlflow), executor_named(executor)
+    sink = mlflow_sink(mlflow)
     asked: DiversifyConfig | None = None
     if run_directory is None:
         run = interrupted_search(Run.open(resume or Path()).named(name))
     else:
         run = result_to_make(run_directory, name, overwrite)
-        options = {"accuracy": accuracy, "relevance": relevance, "shards": shards}
+        options = {"accuracy": accuracy, "relevance": relevance}
         chosen = _settings(goal, options, typed_values(settings, "--set"))
         model = CMB.preset(preset, **chosen)
         _refuse_idle(chosen, model)
@@ -129,7 +121,7 @@ def search(
     with held(run.path):
         run = run if asked is None else begin_search(run, asked, overwrite=overwrite)
         with followed(run, sink):
-            model = _search_with_progress(run, workers)
+            model = _search_with_progress(run)
     with progress_of_steps() as on_step:
         result = run.load_result()
         others = random_changes(result, run.config.seed)
@@ -181,7 +173,7 @@ def _goal_name(goal: str) -> str:
     return f"{canonical(name)}{at}{cut}"
 
 
-def _search_with_progress(run: Run, executor: Executor) -> CMB:
+def _search_with_progress(run: Run) -> CMB:
     from recprism.cmb import CMB
     from recprism.cmb.jobs.search import search as search_in
 
@@ -194,7 +186,7 @@ def _search_with_progress(run: Run, executor: Executor) -> CMB:
             progress.update(task, completed=step.iteration + 1, note=_note(step))
 
         try:
-            return search_in(run, show, executor=executor)
+            return search_in(run, show)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(f"continue with: recprism search --resume {run.argument}") from None
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from recprism.cmb.credit.worth import ByExposure, worth_of
+from recprism.cmb.credit.worth import worth_of
 from recprism.cmb.objective import MetricLike, require_goals
 from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Rule, check_settings
 from recprism.metrics import Context
@@ -39,35 +39,20 @@ class MarginalCredit:
         require_goals(self.goals)
         check_settings(self, self.rules)
 
-    @property
-    def needs_exposure(self) -> bool:
-        """Whether a goal depends on how often items are shown to all users."""
-        return any(isinstance(worth_of(goal), ByExposure) for goal in self.goals)
-
-    def worths(self, items: Tensor, k: int, context: Context, exposure: Tensor | None = None) -> list[Tensor]:
+    def worths(self, items: Tensor, k: int, context: Context) -> list[Tensor]:
         """The worth of each candidate for each goal, centred for each user.
 
         Args:
             items: (n_users, k + m) the lists and the candidates after them.
             k: Length of the lists.
             context: What the metrics look at.
-            exposure: (n_items,) over all users, if a goal needs it and these are not all users.
 
         Returns:
             (n_users, k + m) for each goal.
         """
-        real, found = items >= 0, []
-        for goal in self.goals:
-            worth = worth_of(goal)
-            if isinstance(worth, ByExposure) and exposure is not None:
-                found.append(_centred(worth.of(exposure, items, k), real))
-            else:
-                found.append(_centred(worth(items, k, context), real))
-        return found
+        return [_centred(worth_of(goal)(items, k, context), items >= 0) for goal in self.goals]
 
-    def pull(
-        self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: list[Tensor], spreads: list[Tensor]
-    ) -> Tensor:
+    def pull(self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: Sequence[Tensor]) -> Tensor:
         """In which direction each candidate should move, and how much it matters.
 
         Args:
@@ -76,7 +61,6 @@ class MarginalCredit:
             base_scores: (n_users, k + m) scores of the base model.
             k: Length of the lists.
             worths: (n_users, k + m) for each goal.
-            spreads: () standard deviation of the worths of each goal, over all users.
 
         Returns:
             (n_users, k + m) float32.
@@ -84,9 +68,9 @@ class MarginalCredit:
         real = items >= 0
         edge = self._at_the_edge(scores, real, k)
         wanted = self.accuracy * _standard(base_scores, real)
-        for weight, worth, spread in zip(self.goals.values(), worths, spreads, strict=True):
+        for weight, worth in zip(self.goals.values(), worths, strict=True):
             # One unit for all users: a user whose list can gain little must not count as much as the others.
-            wanted = wanted + (1 - self.accuracy) * weight * worth / spread.clamp(min=1e-12)
+            wanted = wanted + (1 - self.accuracy) * weight * worth / _deviation(worth, real).clamp(min=1e-12)
         # A list has a fixed length: one item enters when another leaves, so the pulls of a user sum to 0.
         mean = (wanted * edge).sum(1, keepdim=True) / edge.sum(1, keepdim=True).clamp(min=1e-12)
         return (wanted - mean) * edge
@@ -134,33 +118,13 @@ def _centred(values: Tensor, real: Tensor) -> Tensor:
     return torch.where(real, values - values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1), 0.0)
 
 
-class Spread(NamedTuple):
-    """Number, mean and standard deviation of the worths of some users; () each."""
-
-    n: Tensor
-    mean: Tensor
-    deviation: Tensor
-
-
-def spread_of(values: Tensor, items: Tensor) -> Spread:
-    """The spread of the values in non-empty places; they are 0 elsewhere."""
-    real = items >= 0
-    n = real.sum()
-    mean = values.sum() / n
+def _deviation(values: Tensor, real: Tensor) -> Tensor:
+    """() the standard deviation of the values in non-empty places; they are 0 elsewhere."""
     if values.device.type == "cpu":
-        return Spread(n, mean, values[real].std())
+        return values[real].std()
     # Selecting the values would wait for the GPU to count them.
-    return Spread(n, mean, ((torch.where(real, values - mean, 0.0) ** 2).sum() / (n - 1)).sqrt())
-
-
-def joint_deviation(parts: Sequence[Spread]) -> Tensor:
-    """() the standard deviation of all parts together (Chan, Golub and LeVeque, 1979)."""
-    if len(parts) == 1:
-        return parts[0].deviation
-    n, mean, deviation = (torch.stack(column).to(torch.float64).nan_to_num(0.0) for column in zip(*parts, strict=True))
-    total = n.sum()
-    squares = deviation**2 * (n - 1).clamp(min=0) + n * (mean - (n * mean).sum() / total) ** 2
-    return (squares.sum() / (total - 1)).sqrt().to(parts[0].deviation.dtype)
+    n = real.sum()
+    return ((torch.where(real, values - values.sum() / n, 0.0) ** 2).sum() / (n - 1)).sqrt()
 
 
 def _standard(values: Tensor, real: Tensor) -> Tensor:

@@ -7,12 +7,11 @@ computed for any metric, by judging the lists with one item changed. Common metr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from recprism.cmb._metric_parts import require_no_infinity
+from recprism.cmb._metric_values import require_no_infinity
 from recprism.cmb.objective import MetricLike, resolve
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
@@ -22,21 +21,6 @@ from recprism.metrics.registry import parse
 from recprism.metrics.tables import Vectors
 
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
-
-
-@dataclass(frozen=True)
-class ByExposure:
-    """A worth that depends on how often each item is shown to all users.
-
-    Attributes:
-        of: (exposure, candidates, k) -> (n_users, k + m) float32, where exposure (n_items,) int64 counts the lists with
-            each item.
-    """
-
-    of: Callable[[Tensor, Tensor, int], Tensor]
-
-    def __call__(self, candidates: Tensor, k: int, context: Context) -> Tensor:
-        return self.of(exposure_of(candidates[:, :k], context.n_items), candidates, k)
 
 
 def worth_of(metric: MetricLike) -> Worth:
@@ -122,34 +106,34 @@ def _distance(vectors: Callable[[Context], Vectors]) -> Worth:
     return worth
 
 
-def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> ByExposure:
+def _slope(value: Callable[[Tensor], Tensor], sign: float = 1.0) -> Worth:
     """For metrics of the exposure: the slope at the present exposure, the same for every user."""
 
-    def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:  # noqa: ARG001
+    def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
         with torch.enable_grad():
             # Half a list more for every item: then an item in no list has a slope, too.
-            present = (exposure + 0.5).to(torch.float64).requires_grad_()
+            present = (_exposure(candidates[:, :k], context.n_items) + 0.5).to(torch.float64).requires_grad_()
             (slope,) = torch.autograd.grad(value(present), present)
         return sign * slope.to(torch.float32)[candidates.clamp(min=0)]
 
-    return ByExposure(worth)
+    return worth
 
 
-def _shown(times: int) -> ByExposure:
+def _shown(times: int) -> Worth:
     """Inside: each list's share in showing the item often enough; outside: that share after one more list.
 
     Strictly, only the list that completes the number counts, and no list would be paid for an item in more lists.
     """
 
-    def worth(exposure: Tensor, candidates: Tensor, k: int) -> Tensor:
-        lists = exposure.to(torch.float32)[candidates.clamp(min=0)]
+    def worth(candidates: Tensor, k: int, context: Context) -> Tensor:
+        lists = _exposure(candidates[:, :k], context.n_items).to(torch.float32)[candidates.clamp(min=0)]
         lists[:, k:] += 1
         return 1 / lists.clamp(min=times)
 
-    return ByExposure(worth)
+    return worth
 
 
-def exposure_of(lists: Tensor, n_items: int) -> Tensor:
+def _exposure(lists: Tensor, n_items: int) -> Tensor:
     """(n_items,) int64: how many of the lists contain each item."""
     # Empty places have a counter of their own: filtering them out would wait for a GPU.
     place = torch.where(lists >= 0, lists, n_items).flatten()

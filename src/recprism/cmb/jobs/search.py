@@ -8,7 +8,6 @@ from recprism.budget.problem import Problem, Ranker
 from recprism.cmb import CMB, Step
 from recprism.cmb.controls import control_perturbations
 from recprism.cmb.history import Progress
-from recprism.common.executor import Executor
 from recprism.common.log import phase
 from recprism.errors import InputError
 from recprism.result.result import Result
@@ -61,13 +60,12 @@ def interrupted_search(run: Run) -> Run:
 
 @writing
 @phase("searching", __name__)
-def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor: Executor | None = None) -> CMB:
+def search(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     """Search with players as the run's configuration says, from the checkpoint of an interrupted search or the start.
 
     Args:
         run: From :func:`begin_search` or :func:`interrupted_search`. At the end, it becomes the run.
         on_step: Called after every iteration.
-        executor: Where the users are ranked; this process by default.
 
     Raises:
         InputError: If no search was configured.
@@ -76,7 +74,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
     if wanted is None:
         raise InputError(f"{run.path}: no search was started in this run; run `recprism search {run.argument}`")
     with run.discarded_on_failure():
-        model = _fitted(run, wanted, on_step, executor)
+        model = _fitted(run, wanted, on_step)
         run.save_result(Result.of_vectors(run.problem(), model.changed()))
         run.event(
             "diversified",
@@ -90,9 +88,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None, *, executor:
     return model
 
 
-def _fitted(
-    run: Run, wanted: DiversifyConfig, on_step: Callable[[Step], None] | None, executor: Executor | None
-) -> CMB:
+def _fitted(run: Run, wanted: DiversifyConfig, on_step: Callable[[Step], None] | None) -> CMB:
     """Search, and keep a checkpoint of every step in the run."""
     model = CMB.preset(wanted.preset, seed=run.config.seed, device=run.config.device, **wanted.settings)
     stored, resume = run.load_checkpoint("search"), None
@@ -108,7 +104,7 @@ def _fitted(
         if on_step is not None:
             on_step(step)
 
-    return model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume, executor=executor)
+    return model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
 
 
 def require_goals(model: CMB, run: Run) -> None:

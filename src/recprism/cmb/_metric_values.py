@@ -1,8 +1,8 @@
-"""Parts of a metric from some users' lists, from which its value for all users can be computed."""
+"""Values of a metric for the lists of a search; an error names the user."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,6 @@ from recprism.common.ids import show
 from recprism.common.threads import one_thread
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
-from recprism.metrics.metric import Decomposable, Sums, added
 
 OwnMetric = Callable[[Lists, Context], Any]
 
@@ -78,27 +77,23 @@ class AtCut:
         return self.metric(lists.at(self.k), context)
 
 
-def part_of(metric: OwnMetric, lists: Lists) -> Sums:
-    """The sum and the number of the users' values, without NaN; a single number for all lists is returned as it is."""
-    together = _decomposable(metric)
-    if together is not None:
-        lists = lists.at(metric.k) if isinstance(metric, AtCut) else lists
-        return together.sums(lists, lists.context)
+def mean_of(metric: OwnMetric, lists: Lists) -> Tensor:
+    """() float64: the mean of the users' values, without NaN; a single number for all lists is returned as it is."""
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
     require_no_infinity(metric, values)
     if values.ndim == 0:
-        return (values,)
+        return values
     with one_thread():  # the sum has the same bits for any number of threads
-        return values.nansum(), (~values.isnan()).sum()
+        return values.nansum() / (~values.isnan()).sum()
 
 
-def values_of(metric: OwnMetric, lists: Lists) -> Sums:
+def values_of(metric: OwnMetric, lists: Lists) -> Tensor:
     """The value of each user, (n,) float64, NaN where it is not defined."""
     values = torch.as_tensor(metric(lists, lists.context), dtype=torch.float64)
     if values.ndim == 0:
         raise InputError(f"{_name(metric)} gives one number for all lists; a sample of users needs one per user")
     require_no_infinity(metric, values)
-    return (values,)
+    return values
 
 
 def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
@@ -120,24 +115,6 @@ def require_no_infinity(metric: OwnMetric, values: Tensor) -> None:
     raise InfiniteValueError(_name(metric), row)
 
 
-def join(metric: OwnMetric, parts: Sequence[Sums]) -> Sums:
-    """The part of all users, from the parts of the shards in their order."""
-    if len(parts) > 1 and len(parts[0]) == 1 and _decomposable(metric) is None:
-        raise InputError(
-            f"{_name(metric)} gives one number for all lists, which does not follow from those of {len(parts)} shards;"
-            " give a value per user, or a metric whose function is a Decomposable, or pass shards=1"
-        )
-    return added(list(parts))
-
-
-def value_of(metric: OwnMetric, part: Sums) -> Tensor:
-    """() float64: the value of the metric, from the part of all users."""
-    together = _decomposable(metric)
-    if together is not None:
-        return together.value(*part)
-    return part[0] if len(part) == 1 else part[0] / part[1]
-
-
 def _name(metric: OwnMetric) -> str:
     if isinstance(metric, AtCut):
         return f"{metric.metric.name}@{metric.k}"
@@ -151,8 +128,3 @@ def _comes_with_recprism(metric: OwnMetric) -> bool:
 def _function(metric: OwnMetric) -> Callable[..., Any]:
     known = metric.metric if isinstance(metric, AtCut) else metric
     return known.function if isinstance(known, Metric) else known
-
-
-def _decomposable(metric: OwnMetric) -> Decomposable | None:
-    function = _function(metric)
-    return function if isinstance(function, Decomposable) else None
