@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.cmb.factors import sentences
 from recprism.cmb.factors.checks import require_enough
 from recprism.cmb.factors.erasure import BY, Erasure, Which, erase
-from recprism.cmb.factors.explanation import Explanation, Row
+from recprism.cmb.factors.explanation import UNCHECKED, Explanation, Row
 from recprism.cmb.factors.heat import Heat, item_heat
 from recprism.cmb.factors.views import Swap, view_user
 from recprism.cmb.jobs.factors import explain_factors
@@ -64,17 +63,17 @@ def explained_content(
         holds=explanation.says_something,
         checked=verdict is not None,
         known_users=verdict is not None and verdict.reason == "known users",
-        sentence=sentences.UNCHECKED if verdict is None else verdict.sentence(),
+        sentence=UNCHECKED if verdict is None else verdict.sentence(),
         notes=explanation.notes,
         promotion=explanation.parts.sentence(explanation.objective),
-        stability="" if explanation.agreement is None else sentences.stability(explanation),
+        stability="" if explanation.agreement is None else explanation.stability(),
         gain=None if verdict is None else known(verdict.gain),
         controls=()
         if verdict is None
         else tuple(Control(it.name, known(it.gain), known(it.share), known(it.corrected)) for it in verdict.figures),
         features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
         nulls=tuple((it.name, explanation.taken_back(it.values)) for it in explanation.nulls),
-        together=tuple(sentences.together(explanation)),
+        together=tuple(explanation.said_together()),
         erased=_erased(erasure),
         erasure_sentences=tuple(erasure.sentence(by, _described(erasure)) for by in BY),
         heat=_cells(explanation, item_heat(explanation)),
@@ -90,7 +89,7 @@ def _feature(explanation: Explanation, row: Row) -> Feature:
     row = replace(row, label=_sided(explanation, row.label, row.side))
     ends = explanation.ends(row.number, 3) if row.kind == "direction" else {"raises": (), "lowers": ()}
     return Feature(
-        *(row.kind, row.label, row.words, sentences.about(explanation, row), row.size),
+        *(row.kind, row.label, row.words, explanation.about(row), row.size),
         explanation.taken_back(row.erased),
         tuple(map(str, ends["raises"])),
         tuple(map(str, ends["lowers"])),

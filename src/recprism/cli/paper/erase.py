@@ -129,8 +129,6 @@ def _numbers(words: str) -> list[int]:
 
 
 def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
-    from recprism.cmb.factors import sentences
-
     explanation, erasure = found.explanation, found.erasure
     _print_erasure(found, counts)
     if found.held_out is not None:
@@ -148,7 +146,7 @@ def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
         for title, rows in (("direction", explanation.directions), ("factor", explanation.factors)):
             _print_rows(explanation, title, rows)
         _print_ends(explanation)
-        for line in sentences.summary(explanation):
+        for line in explanation.summary():
             print_sentence(line)
 
 

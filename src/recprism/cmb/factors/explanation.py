@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.cmb.factors import _ranking as ranking
-from recprism.cmb.factors import sentences
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.controls import Controls
 from recprism.cmb.factors.naming import NO_NAME, Name
@@ -32,6 +32,8 @@ SCHEMA, VERSION = "recprism.explanation", 1
 FloatArray = NDArray[np.float64]
 Kind = Literal["factor", "direction"]
 KINDS: tuple[Kind, Kind] = ("direction", "factor")
+ARITHMETIC = "The lines below describe these vectors, and what erasing parts of them takes back."
+UNCHECKED = "No controls were run: the lines below are a decomposition and say nothing about causes."
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +161,76 @@ class Explanation(Displayed):
         return label_of(self.change, self.axes, factor)
 
     def sentences(self) -> list[str]:
-        """Return plain promotion first, then the verdict; factors only if the verdict allows it."""
-        return sentences.of(self)
+        """Return all sentences: findings, directions and factors if the verdict allows them, and their stability."""
+        rows = (*self.directions, *self.factors) if self.may_speak() else ()
+        return [*self.findings(), *(self.about(row) for row in rows), *self.summary()]
+
+    def findings(self) -> list[str]:
+        """Describe plain promotion first, then the verdict about factors."""
+        lines = [self.parts.sentence(self.objective)]
+        lines.append(UNCHECKED if self.verdict is None else self.verdict.sentence())
+        lines += self.notes
+        if self.verdict is not None and self.verdict.reason == "known users":
+            lines.append(ARITHMETIC)
+        return lines
+
+    def may_speak(self) -> bool:
+        """Whether single directions and factors may be described: not if controls reach the same gain."""
+        return self.verdict is None or self.verdict.reason in ("holds", "known users")
+
+    def summary(self) -> list[str]:
+        """Describe all directions and factors together, and whether other groups of users give the same ranking."""
+        lines = self.said_together() if self.may_speak() else []
+        return lines if self.agreement is None else [*lines, self.stability()]
+
+    def said_together(self) -> list[str]:
+        """Describe what erasing all shown directions undoes, and what erasing all shown factors undoes."""
+        pairs = zip((self.directions, self.factors), self.together, strict=True)
+        return [
+            f"All {len(rows)} {rows[0].kind}s together: {self._effect(erased, 'them')}"
+            for rows, erased in pairs
+            if len(rows) > 1
+        ]
+
+    def about(self, row: Row) -> str:
+        """Describe a factor or direction: its name, what it moves, and what erasing it alone undoes."""
+        whom = "users" if row.side == "user" else "items"
+        share = f", {row.size:.0%} of what is not plain promotion" if row.kind == "direction" else ""
+        moved = f"raises {row.raised:,} {whom} and lowers {row.lowered:,}"
+        if row.kind == "factor":
+            moved = f"was raised for {row.raised:,} {whom} and lowered for {row.lowered:,}"
+        return f"{row.label} ({row.words}{share}) {moved}. {self._effect(row.erased, 'it alone')}"
+
+    def _effect(self, erased: Mapping[str, float], what: str) -> str:
+        """Describe the effect of an erasure; ``erased``: metric -> value after it."""
+        share = self.taken_back(erased)
+        if share is None:
+            return f"{self.objective} hardly changed: there is no gain to take back."
+        gained = self.after[self.objective] >= self.base[self.objective]
+        part = f"{round(share, 2) + 0.0:.0%} of the {'gain' if gained else 'change'} in {self.objective}"
+        return f"Erasing {what} takes back {part}{self._price(erased)}."
+
+    def _price(self, erased: Mapping[str, float]) -> str:
+        """Describe the accuracy that the erasure brings back, in percentage points of the base value."""
+        name = self.cost
+        base = self.base[name]
+        if not math.isfinite(base):
+            return f"; {name} could not be judged"
+        if not base or self.after[name] >= base:
+            return f"; {name} did not lose"
+        points = round(100 * (erased[name] - self.after[name]) / base, 1) + 0.0
+        loss = 100 * (1 - self.after[name] / base)
+        return f" and {points:.1f} points of the {name} loss of {loss:.1f} %"
+
+    def stability(self) -> str:
+        """Describe how far separate groups of users agree on the ranking of factors."""
+        found = self.agreement
+        assert found is not None
+        interval = "" if math.isnan(found.low) else f" ({found.low:.2f} to {found.high:.2f})"
+        return (
+            f"On {found.n_rankings} separate groups of users the rankings of factors agree with a rank correlation of "
+            f"{found.mean:.2f}{interval}."
+        )
 
     def to_frame(self, what: Kind = "factor") -> pl.DataFrame:
         """Return one row per factor or direction, with the effect of erasing it on the objective and the cost."""

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from recprism.budget.problem import Problem
 from recprism.common.ids import as_id_array, id_positions
 from recprism.explain.reasons._page import Page
+from recprism.explain.reasons._words import Comparison, Crossing, Id
 from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, codes_of, crossing, first_present
 from recprism.explain.reasons.compared import Compared, compare
-from recprism.explain.reasons.reason import Comparison, Crossing, Id, Reason, plain
+from recprism.explain.reasons.reason import Reason, plain
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import compares_vectors
 from recprism.rule.kernels.worth import HISTORY_WEIGHT

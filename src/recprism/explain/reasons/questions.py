@@ -25,8 +25,9 @@ from recprism.explain.reasons._comparisons import (
     reasons_of,
 )
 from recprism.explain.reasons._page import Page
+from recprism.explain.reasons._words import Id
 from recprism.explain.reasons.codes import LIMIT
-from recprism.explain.reasons.reason import Id, Reason, ReasonNot, WhatIf, plain
+from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf, plain
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.rule import Rule
 

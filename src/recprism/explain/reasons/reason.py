@@ -9,8 +9,27 @@ from typing import Any
 import numpy as np
 
 from recprism.common.display import Displayed
-from recprism.explain.reasons import _sentences as words
-from recprism.explain.reasons._sentences import Name, item_name
+from recprism.explain.reasons._words import (
+    BY_CONSTRAINT,
+    BY_CONSTRAINT_FOR_USERS,
+    CHANGES,
+    HINDRANCES,
+    HINDRANCES_FOR_USERS,
+    IN_BRIEF,
+    Comparison,
+    Crossing,
+    Id,
+    Name,
+    alike,
+    enters,
+    item_name,
+    joined,
+    margin,
+    moves,
+    named,
+    upper,
+    would_be,
+)
 
 SCHEMA = 1
 """Version of the keys and codes of :meth:`Reason.to_dict` and its relatives."""
@@ -34,44 +53,6 @@ CODES = {
     "limit": "The rule's own list for the user could lose more than the limit, so this is the base list.",
 }
 """Stable codes of reasons, and what they mean."""
-
-Id = int | str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The list of the rule against the same list with one item exchanged.
-
-    Attributes:
-        item: The other item.
-        margin: Value of the list of the rule minus that of the other list.
-        parts: Part of the objective -> its share of the margin; they add up to it.
-        alike: If distances of vectors count, for an item that left: the place whose item is most like it, and their
-            cosine.
-    """
-
-    item: Id
-    margin: float
-    parts: Mapping[str, float]
-    alike: tuple[int, float] | None = None
-
-    def __post_init__(self) -> None:
-        if self.alike is not None:
-            object.__setattr__(self, "alike", tuple(self.alike))
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """Where on the path an item enters or leaves, found by running the rule.
-
-    Attributes:
-        present: A trade-off at which the item is in the list.
-        absent: The nearest tried trade-off at which it is not; None if it is in the list from 0 on. The two are at most
-            0.001 apart, or two points of the path if the rule needs the lists of all users.
-    """
-
-    present: float
-    absent: float | None
 
 
 class _Result(Displayed):
@@ -132,15 +113,51 @@ class Reason(_Result):
 
     def sentence(self, name: Name = item_name) -> str:
         """Describe the reason for engineers; ``name`` returns the words for an item id."""
-        return words.why(self, name)
+        rank = "is not among the stored candidates" if self.rank is None else f"has rank {self.rank} by relevance alone"
+        lines = [f"{upper(name(self.item))} is at place {self.place} and {rank}."]
+        lines += [BY_CONSTRAINT[code] for code in self.codes if code in BY_CONSTRAINT]
+        if self.new_categories:
+            lines.append(f"No other item of the list has {joined(self.new_categories, 'or')}.")
+        lines.append("The base list lacks it." if self.newcomer else "The base list has it, too.")
+        if self.replaced is not None:
+            lines.append(f"It replaced {name(self.replaced.item)}{alike(self.replaced)}: {margin(self.replaced)}.")
+        if self.runner_up is not None:
+            lines.append(f"The runner-up for its place is {name(self.runner_up.item)}: {margin(self.runner_up)}.")
+        if self.enters is not None:
+            lines.append(enters(self.enters.present, self.enters.absent))
+        return " ".join(lines)
 
     def for_users(self, name: Name = item_name) -> str:
         """Describe the reason for the user who sees the list."""
-        return words.why_for_users(self, name)
+        first, found = self.codes[0], f"Number {self.rank} of the best matches for you."
+        if first in BY_CONSTRAINT_FOR_USERS:
+            found = BY_CONSTRAINT_FOR_USERS[first]
+        elif not self.newcomer:
+            found += f" No other item here has {joined(self.new_categories, 'or')}." if self.new_categories else ""
+        elif first == "new_category" and self.new_categories:
+            found = f"Added for variety: {joined(self.new_categories)}, which your list lacked."
+        elif first == "history" and self.history_categories:
+            found = f"Added to match your history: {joined(self.history_categories)}."
+        elif first == "shown_nowhere_else":
+            found = "Added because no other list shows it."
+        elif first in ("distance", "less_repetition") and self.replaced is not None:
+            word = "it differs more from the rest of your list" if first == "distance" else "its categories repeat less"
+            found = f"Added for variety: {word} than {name(self.replaced.item)}{alike(self.replaced)}."
+        return found
 
     def in_brief(self, name: Name = item_name) -> str:
         """Describe why a new item came: what it adds, what it replaces, and its rank by relevance."""
-        return words.why_in_brief(self, name)
+        first = self.codes[0]
+        parts = [BY_CONSTRAINT_FOR_USERS[first].removesuffix(".")] if first in BY_CONSTRAINT_FOR_USERS else []
+        if self.new_categories:
+            parts.append(f"adds {joined(self.new_categories)}")
+        elif first in IN_BRIEF:
+            what = joined(self.history_categories) if self.history_categories else "the history"
+            parts.append(IN_BRIEF[first].format(history=what))
+        if self.replaced is not None:
+            parts.append(f"replaces {name(self.replaced.item)}")
+        parts.append("is outside the candidates by relevance" if self.rank is None else would_be(self.rank))
+        return f"{upper('; '.join(parts))}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,11 +194,40 @@ class ReasonNot(_Result):
 
     def sentence(self, name: Name = item_name) -> str:
         """Describe what keeps the item out, for engineers; ``name`` returns the words for an item id."""
-        return words.why_not(self, name)
+        what = upper(name(self.item))
+        rank = "is not among the stored candidates" if self.rank is None else f"has rank {self.rank} by relevance alone"
+        lines = [f"{what} is not in the list and {rank}."]
+        lines += [HINDRANCES[code] for code in self.codes if code in HINDRANCES]
+        if self.codes == ("not_candidate",):
+            lines.append("The rule chooses from more relevant items only.")
+        if self.replaces is None:
+            return " ".join(lines)
+        lines.append(f"Its best exchange is against {name(self.replaces.item)}, which stays: {margin(self.replaces)}.")
+        if self.new_categories:
+            lines.append(f"It would bring {joined(self.new_categories)}.")
+        if self.leaves is not None:
+            lines.append(f"It is in at a trade-off of {self.leaves.present:.4f} and out at {self.leaves.absent:.4f}.")
+        if self.enters is None:
+            lines.append("No higher trade-off that was tried brings it in.")
+        else:
+            lines.append(enters(self.enters.present, self.enters.absent))
+        return " ".join(lines)
 
     def for_users(self, name: Name = item_name) -> str:
         """Describe what keeps the item out, for the user who sees the list."""
-        return words.why_not_for_users(self, name)
+        first = self.codes[0]
+        if first in HINDRANCES_FOR_USERS or self.replaces is None:
+            return HINDRANCES_FOR_USERS[first]
+        other = upper(name(self.replaces.item))
+        words = {
+            "relevance": "matches you better",
+            "new_category": "adds more categories to your list",
+            "less_repetition": "repeats less of your list",
+            "distance": "differs more from the rest of your list",
+            "shown_nowhere_else": "is in no other list",
+            "history": "fits your history better",
+        }
+        return f"{other} {words.get(first, 'is worth as much and stays')}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +260,14 @@ class WhatIf(_Result):
 
     def sentence(self, name: Name = item_name) -> str:
         """Describe how the list changes; ``name`` returns the words for an item id."""
-        return words.what_if(self, name)
+        changes = ", ".join(CHANGES[what].format(named(what, value, name)) for what, value in self.changed.items())
+        changes = f"{changes[0].upper()}{changes[1:]}"
+        if not self.came and not self.left:
+            order = "The list stays the same" if self.before == self.after else "The items stay, in another order"
+            return f"{changes}: {order[0].lower()}{order[1:]}."
+        came, left = moves(self.came, "comes in", "come in", name), moves(self.left, "leaves", "leave", name)
+        goals = [f"{goal} goes from {self.goals_before[goal]:.4f} to {it:.4f}" for goal, it in self.goals_after.items()]
+        return f"{changes}: {came}, {left}; {joined(goals)}."
 
 
 def plain(value: Any) -> Any:
