@@ -62,10 +62,6 @@ ORDER = {
         "Which explanation predicts a re-ranker",
         "python benchmarks/faithfulness.py runs/ml1m",
     ),
-    "segments": (
-        "Players on categories for segments of users",
-        "python benchmarks/segments.py runs/ml1m --seeds 3 --segments 3 9",
-    ),
     "certificate": ("Does the certificate hold as often as it says", "python benchmarks/certificate.py"),
     "platforms": (
         "The same on another machine",

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recprism.cmb import CMB, Adjusted
+from recprism.cmb import CMB
 from recprism.cmb._gradient import soft_ilad
 from recprism.cmb.controls import noise, permuted
 from recprism.cmb.objective import Objective
@@ -250,30 +250,6 @@ def test_the_item_bias_is_never_perturbed() -> None:
     assert (model.factors_.item_bias == biased.item_bias).all()  # type: ignore[union-attr,operator]
     space = FactorSpace(biased, split.train)
     assert (space.lists(torch.zeros(space.n_players), 5).numpy() == biased.rank(5, exclude=split.train)[0]).all()
-
-
-def test_the_dial() -> None:
-    factors, split, subtopics = world(12)
-    model = shared("subtopic_coverage", iterations=5, k=5, keep="last").fit(factors, split, subtopics)
-    metrics = ["subtopic_coverage@5", "ndcg@5"]
-
-    def turn(dial: dict[int, float]) -> Adjusted:
-        return model.adjust(dial, split, subtopics, metrics)
-
-    kept = turn({})
-    assert np.allclose(kept.factors.item, model.factors_.item)
-    assert all(row.difference == 0 for row in kept.change.rows)
-    erased = turn(dict.fromkeys(range(4), 0.0))
-    assert np.allclose(erased.factors.item, factors.item)
-    before, after = model.evaluate(split, subtopics, metrics, part="validation", bootstrap=0)
-    for name in metrics:
-        assert (erased.change[name].a, erased.change[name].b) == pytest.approx((after[name].mean, before[name].mean))
-    doubled = turn({2: 2.0}).factors
-    assert model.delta_.item is not None
-    assert np.allclose(doubled.item[:, 2], factors.item[:, 2] + 2 * model.delta_.item.numpy()[:, 2], atol=1e-6)
-    assert np.allclose(doubled.item[:, 1], model.factors_.item[:, 1])
-    with pytest.raises(InputError, match="there is no factor 4; factors go from 0 to 3"):
-        turn({4: 1.0})
 
 
 def test_the_gradient_variant_gives_the_same_bits_every_time(small: Dataset) -> None:

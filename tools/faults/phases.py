@@ -42,7 +42,6 @@ PHASES = {
     ("runs/parts/results.py", "save_result"): "writing the result",
     ("runs/parts/results.py", "save_certificate"): "writing the certificate",
     ("runs/jobs/diversify.py", "effect"): "measuring what it did",
-    ("runs/neighbours.py", "neighbours_of"): "measuring what it did",
     ("contest/tuning.py", "tune"): "tuning on validation",
     ("contest/fronts.py", "frontier"): "reading on the test",
     ("report/collect.py", "gather"): "gathering",

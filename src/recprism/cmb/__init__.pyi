@@ -1,5 +1,4 @@
 from recprism.cmb.cmb import CMB as CMB
-from recprism.cmb.cmb import Adjusted as Adjusted
 from recprism.cmb.controls import noise as noise
 from recprism.cmb.controls import permuted as permuted
 from recprism.cmb.credit.marginal import MarginalCredit as MarginalCredit

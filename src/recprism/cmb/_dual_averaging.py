@@ -127,5 +127,5 @@ def _step(
         if "item" in space.sides:
             rewards.append(space.of_players(to_items(pull, items, user, len(item))))
         if "user" in space.sides:
-            rewards.append(space.of_user_players(to_users(pull, items, item)))
+            rewards.append(space.of_players(to_users(pull, items, item)))
         return is_best, [reward / (reward.abs().sum() / len(reward)).clamp(min=1e-20) for reward in rewards]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
@@ -54,7 +53,6 @@ def learn(
     subtopics: Subtopics | None,
     follow: Follow | None,
     resume: Progress | None,
-    user_segments: ArrayLike | None = None,
 ) -> Learned:
     """Search for a perturbation of a dot-product model."""
     device = choose_device(asked.device)
@@ -64,7 +62,6 @@ def learn(
         side=asked.side,
         scaling=asked.scaling,
         only=asked.only,
-        user_segments=user_segments,
         device=device,
     )
     possible = asked.side == "item" and asked.policy != "gradient" and asked.objective.per_user
@@ -74,8 +71,7 @@ def learn(
         certain=asked.objective.surely_per_user,
     )
     context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
-    vectors = factors.user, factors.item, *(() if user_segments is None else (np.asarray(user_segments),))
-    key = partial(checkpoint_key, asked, sampling, split, subtopics, device, vectors)
+    key = partial(checkpoint_key, asked, sampling, split, subtopics, device, (factors.user, factors.item))
     with users_named(factors.user_ids):
         found = _search(asked, space, context, key, follow, resume, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.space import Scorer
-from recprism.common.checks import LARGEST, Real, Whole
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.metrics import Comparison, Context, Evaluation, compare, evaluate
+from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.changed import ChangedVectors, goal_of
@@ -56,7 +53,6 @@ class CMB(CMBSettings):
         *,
         follow: Follow | None = None,
         resume: Progress | None = None,
-        user_segments: ArrayLike | None = None,
     ) -> CMB:
         """Learn ``delta_`` for a dot-product model.
 
@@ -66,14 +62,12 @@ class CMB(CMBSettings):
             subtopics: Of the items, if a metric needs them.
             follow: Called with the progress after every iteration.
             resume: The last progress of an interrupted search. The result has the same bits as an uninterrupted one.
-            user_segments: (n_users,) number of each user's segment, from 0 up: the users of a segment share their
-                players. For ``side`` "user" or "both"; None gives every user players of their own.
 
         Returns:
             This CMB.
         """
         self.require_items(split.n_items)
-        learned = learn(self, factors, split, subtopics, follow, resume, user_segments)
+        learned = learn(self, factors, split, subtopics, follow, resume)
         return self._hold(learned, factors)
 
     def fit_scorer(
@@ -152,27 +146,6 @@ class CMB(CMBSettings):
             for factors in (self.base_, self.factors_)
         )
 
-    def adjust(
-        self,
-        dial: Mapping[int, float],
-        split: Split,
-        subtopics: Subtopics | None = None,
-        metrics: Sequence[str] | None = None,
-        *,
-        part: Part = "validation",
-    ) -> Adjusted:
-        """Scale the learned change of single factors, and measure the effect on every metric.
-
-        Args:
-            dial: Number of a factor -> multiple of its learned change (0 erases it, 1 keeps, 2 doubles, -1 reverses).
-            split: Train, validation and test interactions.
-            subtopics: Of the items, if a metric needs them.
-            metrics: Names of metrics; None for the default set.
-            part: The part of the split to evaluate on.
-        """
-        self._require_fitted()
-        return adjust_factors(self.base_, self.delta_, dial, split, subtopics, metrics, part=part)
-
     def _require_fitted(self) -> None:
         if not hasattr(self, "factors_"):
             raise InputError("this CMB has not been fitted to factors; call fit(factors, split, subtopics) first")
@@ -230,49 +203,6 @@ class CMB(CMBSettings):
         except (ValueError, TypeError) as broken:
             raise InputError(f"not a search written by recprism ({broken})") from None
         return model._hold(Learned(found.change, history, found.converged), found.base)
-
-
-@dataclass(frozen=True, eq=False)
-class Adjusted:
-    """The result of :meth:`CMB.adjust`.
-
-    Attributes:
-        factors: The base factors with the scaled change.
-        change: Every metric with the learned change (a) and with the scaled one (b).
-    """
-
-    factors: Factors
-    change: Comparison
-
-
-def adjust_factors(
-    base: Factors,
-    change: Perturbation,
-    dial: Mapping[int, float],
-    split: Split,
-    subtopics: Subtopics | None = None,
-    metrics: Sequence[str] | None = None,
-    *,
-    part: Part = "validation",
-) -> Adjusted:
-    """Scale single factors of a change of the item vectors; arguments as in :meth:`CMB.adjust`."""
-    item = change.item
-    if item is None:
-        raise InputError("adjust turns factors of the item side, and only the user side was perturbed")
-    amounts = torch.ones(item.shape[1], device=item.device)
-    for factor, amount in dial.items():
-        Real(-LARGEST).read(f"the amount of factor {factor}", amount)
-        Whole(0).read("the number of a factor", factor)
-        if factor >= len(amounts):
-            raise InputError(f"there is no factor {factor}; factors go from 0 to {len(amounts) - 1}")
-        amounts[factor] = amount
-    factors = Perturbation(item * amounts, change.user).applied_to(base)
-    more = {} if subtopics is None else {"subtopics": subtopics}
-    context = Context.from_split(split, part, vectors=base.item, **more)
-    learned, turned = (
-        evaluate_factors(it, context, split.seen_before(part), metrics) for it in (change.applied_to(base), factors)
-    )
-    return Adjusted(factors, compare(learned, turned))
 
 
 def evaluate_factors(

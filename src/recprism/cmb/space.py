@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.sparse_rows import SparseRows
@@ -52,8 +52,6 @@ class FactorSpace:
         side: Which vectors have players: "item", "user" or "both".
         scaling: The unit of the values: "global" or "factor".
         only: Numbers of the factors that have players; None for all. The others do not change.
-        user_segments: (n_users,) number of each user's segment, from 0 up. The users of a segment share their players.
-            None gives every user players of their own.
         device: Where lists are ranked.
     """
 
@@ -65,7 +63,6 @@ class FactorSpace:
         side: Side = "item",
         scaling: Scaling = "global",
         only: Sequence[int] | None = None,
-        user_segments: ArrayLike | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         wrong = [factor for factor in only or () if not 0 <= factor < factors.dim]
@@ -80,12 +77,6 @@ class FactorSpace:
         self.on_sphere = factors.metric == COSINE
         self._checked = False
         self.only = None if only is None else torch.tensor(list(only), device=device)
-        self.segment_of: Tensor | None = None
-        if user_segments is not None:
-            if side == "item":
-                raise InputError("user_segments share the players of users; pass side='user' or 'both'")
-            self.segment_of = torch.from_numpy(_segments(user_segments, factors.n_users)).to(device)
-            self._n_segments = int(self.segment_of.max()) + 1
         self._scales = {
             name: largest(matrix, scaling)
             for name, matrix in (("item", self.item), ("user", self.user))
@@ -103,13 +94,12 @@ class FactorSpace:
 
     def _rows(self, side: str) -> int:
         """Number of vectors, or of segments that share the players of a vector."""
-        return self._n_segments if side == "user" and self.segment_of is not None else len(getattr(self, side))
+        return len(getattr(self, side))
 
     def of_users(self, rows: NDArray[np.int64]) -> FactorSpace:
         """The space for some users, by row number; units of values are still those of all users."""
         some, chosen = copy(self), torch.from_numpy(rows).to(self.user.device)
         some.user = self.user[chosen]
-        some.segment_of = None if self.segment_of is None else self.segment_of[chosen]
         some.exclude = None if self.exclude is None else self.exclude.take_rows(rows)
         return some
 
@@ -128,16 +118,6 @@ class FactorSpace:
     def of_players(self, values: Tensor) -> Tensor:
         """Flatten values (n, d) of one side to those of its players."""
         return (values if self.only is None else values[:, self.only]).flatten()
-
-    def of_user_players(self, values: Tensor) -> Tensor:
-        """Flatten values (n_users, d) to those of the user players: of a segment, the sum over its users."""
-        if self.segment_of is None:
-            return self.of_players(values)
-        if values.device.type == "cuda":  # a GPU adds the rows of an index in any order, which changes bits
-            member = torch.nn.functional.one_hot(self.segment_of, self._n_segments).to(values)
-            return self.of_players(member.T @ values)
-        sums = values.new_zeros(self._n_segments, values.shape[1])
-        return self.of_players(sums.index_add_(0, self.segment_of, values))
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -186,8 +166,6 @@ class FactorSpace:
         for name in self._scales:
             end = start + self.n_players_of(name)
             part = values[start:end].view(-1, self.per_vector)
-            if name == "user" and self.segment_of is not None:
-                part = part[self.segment_of]
             matrix = getattr(self, name)
             parts[name] = part if self.only is None else torch.zeros_like(matrix).index_copy(1, self.only, part)
             start = end
@@ -259,16 +237,6 @@ def _moved(matrix: Tensor, values: Tensor, scale: Tensor) -> Tensor:
         changed += matrix.numpy()
         return torch.from_numpy(changed)
     return matrix + values * scale
-
-
-def _segments(numbers: ArrayLike, n_users: int) -> NDArray[np.int64]:
-    given = np.asarray(numbers)
-    if given.shape != (n_users,) or given.dtype.kind not in "iu" or given.min(initial=0) < 0:
-        raise InputError(
-            f"user_segments are {given.dtype} of shape {given.shape}; a whole number from 0 up for each of {n_users} "
-            "users is needed"
-        )
-    return given.astype(np.int64)
 
 
 def largest(matrix: Tensor, scaling: Scaling) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Literal
 
 from recprism.common.shares import percent
 from recprism.metrics import Comparison
-from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
 RETAINED = 0.8
@@ -64,11 +63,6 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
         for row in change.rows
         if row.name in WATCHED and row.name != goal and row.name not in guards and row.better is False
     ]
-    neighbours = neighbours_of(run) if run.has_vectors() else None
-    if neighbours is not None and neighbours.moved:
-        rails.append(
-            Guardrail("similar items", "watch", None, neighbours.cosine - 1, "item vectors moved: overlap by cosine")
-        )
     return tuple(rails)
 
 

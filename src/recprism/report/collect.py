@@ -20,7 +20,6 @@ from recprism.report.measured import Measured, explain_result, measure
 from recprism.runs.config import flat
 from recprism.runs.event_log import STEPS
 from recprism.runs.installation import examine
-from recprism.runs.neighbours import neighbours_of
 from recprism.runs.run import Run
 
 
@@ -110,7 +109,6 @@ def _facts(
     }
     return {
         "Data": list(data.items()),
-        "Item-to-item neighbours": _neighbours(run),
         "Settings": [(name, words.plain(value)) for name, value in flat(config).items()],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
         "What happened": happened(run),
@@ -127,19 +125,6 @@ def happened(run: Run) -> list[tuple[str, str]]:
     if not run.has_events():
         return [("unknown", "events.jsonl is missing")]
     return [*found, ("then", "events.jsonl does not say how it ended")] if incomplete else found
-
-
-def _neighbours(run: Run) -> list[tuple[str, str]]:
-    """Describe the effect of the vectors on similar items; empty if no vector changed."""
-    if not run.is_diversified() or not run.has_vectors():
-        return []
-    found = neighbours_of(run)
-    shares = (("by cosine", found.cosine), ("by inner product", found.inner_product))
-    kept = [
-        (f"overlap of the nearest {found.k}, {name}", f"{share:.4f}" if found.moved else "exactly 1")
-        for name, share in shares
-    ]
-    return [*kept, ("in words", found.sentence())]
 
 
 def _moment(seconds: float) -> str:

@@ -21,7 +21,6 @@ from recprism.models import Factors
 from recprism.runs._long_tables import PARTS
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.runs.event_log import STEPS
-from recprism.runs.neighbours import noted
 from recprism.runs.parts.lists import DIVERSIFIED
 from recprism.runs.run import Run
 
@@ -124,8 +123,7 @@ def _interval(row: Mapping[str, Any]) -> str:
 def _diversified(run: Run, config: RunConfig) -> str:
     if config.diversify is None:
         return "No: the lists are those of the trained model."
-    neighbours = noted(run)
-    return _search(run, config.diversify) + ("" if neighbours is None else f"\n\n{neighbours.sentence()}")
+    return _search(run, config.diversify)
 
 
 def _search(run: Run, asked: DiversifyConfig) -> str:

@@ -30,7 +30,7 @@ BAR, TOP = 20, 5
 Axes = Annotated[
     str | None,
     typer.Option(
-        help="Axes of the factors: raw (as trained), svd, varimax or subtopics. Lists are the same on all.",
+        help="Axes of the factors: raw (as trained) or svd. Lists are the same on both.",
         show_default="svd; raw for named features",
     ),
 ]

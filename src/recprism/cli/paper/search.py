@@ -22,7 +22,6 @@ from recprism.cli._options import (
 from recprism.cli._output import (
     next_step,
     print_json,
-    print_sentence,
     progress_bar,
     progress_of_steps,
 )
@@ -98,7 +97,6 @@ def search(
     from recprism.runs.config import DiversifyConfig
     from recprism.runs.jobs.train import metric_names
     from recprism.runs.lock import held
-    from recprism.runs.neighbours import neighbours_of
     from recprism.runs.run import Run
     from recprism.runs.sinks import followed
 
@@ -125,14 +123,13 @@ def search(
     with progress_of_steps() as on_step:
         result = run.load_result()
         others = random_changes(result, run.config.seed)
-        found, overlap = effect(result, names, controls=others, on_step=on_step), neighbours_of(run)
+        found = effect(result, names, controls=others, on_step=on_step)
     if as_json:
         controls = {name: control.to_dict() for name, control in found.controls.items()}
-        change = {"change": found.change.to_dict(), "controls": controls, "neighbours": overlap.to_dict()}
+        change = {"change": found.change.to_dict(), "controls": controls}
         print_json({"run": str(run.path), "settings": model.settings(), **change})
         return
     print_effect(run, found)
-    print_sentence(overlap.sentence())
     first = in_commas(run.split().user_ids[0])
     next_step(run.command("recommend", users=first), run.command("evaluate"))
 

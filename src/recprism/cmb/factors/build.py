@@ -23,7 +23,6 @@ from recprism.cmb.factors.swaps import find_swaps
 from recprism.cmb.factors.verdict import Verdict
 from recprism.common.progress import ProgressCallback
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.dials.solve import lists_to_vectors
 from recprism.metrics.registry import metric_name
@@ -81,7 +80,7 @@ def explain(
     if evaluator.users is not None:
         raise InputError("swaps are explained user by user; pass an evaluator of all users")
     axes = axes or usual_axes(change.base)
-    shown = on_axes(change, axes, evaluator.subtopics)
+    shown = on_axes(change, axes)
     if draws and controls is None:
         controls = run_controls(shown, evaluator, objective, cost, draws, seed, on_step=on_step, candidates=promotions)
     found = directions(shown, top, centred=True)
@@ -142,11 +141,13 @@ def usual_axes(base: Factors) -> str:
     return "raw" if base.settings.get("features") or canonical(base).factors.dim < base.dim else "svd"
 
 
-def on_axes(change: Change, axes: str, subtopics: Subtopics | None = None) -> Change:
+def on_axes(change: Change, axes: str) -> Change:
     """Express a change on other axes; every score changes by the same amount."""
     if axes == "raw":
         return change
-    found = canonical(change.base, axes, subtopics=subtopics)
+    if axes != "svd":
+        raise InputError(f"axes are raw or svd, not {axes!r}")
+    found = canonical(change.base)
     if found.factors.dim < change.base.dim:
         raise InputError(
             f"scores need {found.factors.dim} axes and there are {change.base.dim} factors: changes along the empty "

@@ -146,7 +146,7 @@ def run_checks(
     rows, judged = divided_users(split.n_users, asked.held_out, asked.seed) if apart else (everybody, None)
     change = Change.of(found.base_, found.delta_) if judged is None else refitted(found, split, subtopics, rows)
     controls = run_controls(
-        on_axes(change, asked.axes, subtopics),
+        on_axes(change, asked.axes),
         Evaluator.on(split, asked.part, found.base_, subtopics, (asked.objective, COST), judged),
         asked.objective,
         COST,
@@ -184,11 +184,11 @@ def stability(
     groups = [np.sort(rows) for rows in np.array_split(mixed, GROUPS)]
     if _can_be_repeated(found):
         again = (
-            on_axes(refitted(found, split, subtopics, rows, seed=found.seed + number), axes, subtopics)
+            on_axes(refitted(found, split, subtopics, rows, seed=found.seed + number), axes)
             for number, rows in enumerate(groups)
         )
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in again])
-    delta = on_axes(Change.of(found.base_, found.delta_), axes, subtopics).sides["user"]
+    delta = on_axes(Change.of(found.base_, found.delta_), axes).sides["user"]
     return ranking.rank_agreement([ranking.shared(delta, rows) for rows in groups])
 
 

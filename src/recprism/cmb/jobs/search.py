@@ -14,7 +14,6 @@ from recprism.result.result import Result
 from recprism.runs.card import BEFORE, write_card
 from recprism.runs.config import DiversifyConfig
 from recprism.runs.lock import writing
-from recprism.runs.neighbours import overlap_of
 from recprism.runs.parts.stage import SEARCH
 from recprism.runs.run import Run
 
@@ -80,7 +79,6 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
             "diversified",
             iterations=len(model.history_),
             converged=model.converged_,
-            neighbours=overlap_of(model.base_, model.delta_).to_dict(),
         )
         write_card(run, about=BEFORE)
         run.commit()
