@@ -22,12 +22,11 @@ from recprism.budget.certifying import (
     Question,
     certify,
     certify_together,
-    fixed_sequence,
     smallest_budgets,
-    step_down,
 )
 from recprism.budget.evidence import BUDGETS, betting_test, possible_losses, t_test, upper_bound
 from recprism.errors import InputError
+from recprism.metrics.statistics import holm
 from recprism.testing.synthetic import World, diversified, draw_values, make_world, with_loss
 
 METHODS = ["betting", "t"]
@@ -157,7 +156,6 @@ def test_a_path_stops_at_the_first_failure() -> None:
     walked = certify(base, points, {"m": 0.05})
     assert [point.certified for point in walked.points] == [True, False, False]
     assert walked.last == 0
-    assert certify(base, points, {"m": 0.05}, procedure="holm").last == 2
 
 
 def test_all_budgets_must_be_kept() -> None:
@@ -216,10 +214,10 @@ def test_sentences() -> None:
     assert unchanged.startswith("Measured loss: 0 % of ndcg@10. Certified: at most 5 %")
     rough = certify(base, [base, near], {"ndcg@10": 0.05}, method="t").sentence()
     assert "(approximate 95 % confidence, 400 held-out users)" in rough
-    borderline = {"ndcg@10": drawn(7, loss=0.045, noise=0.035)[1]}
-    points = [borderline, *[far] * 9]
-    several = certify(base, points, {"ndcg@10": 0.05}, procedure="holm", confidence=0.9, method="t").sentence()
-    assert several.endswith("which is not clear enough for one of several steps.")
+    refused = certify({"ndcg@10": drawn(7)[0]}, [{"ndcg@10": drawn(7)[1]}], {"ndcg@10": 0.005})
+    check = replace(refused.points[0].checks[0], users_needed=None)
+    close = replace(refused, points=(replace(refused.points[0], checks=(check,)),)).sentence()
+    assert close.endswith("too close to its budget of 0.5 % to decide.")
 
 
 def test_the_result_is_json() -> None:
@@ -229,15 +227,6 @@ def test_the_result_is_json() -> None:
     assert again["sentence"] == certificate.sentence()
     assert again["points"][0]["checks"][0]["metric"] == "m"
     assert Certificate.from_dict(again) == certificate
-
-
-def test_holm_is_never_behind_bonferroni() -> None:
-    p = np.array([0.04, 0.012, 0.001, 0.03])
-    assert step_down(p, 0.05).tolist() == [False, True, True, False]
-    assert fixed_sequence(p, 0.05).all()
-    for seed in range(50):
-        drawn_p = np.random.default_rng(seed).random(6) ** 4
-        assert (step_down(drawn_p, 0.05) >= (drawn_p * 6 <= 0.05)).all()
 
 
 # -- properties -------------------------------------------------------------------------------------------------------
@@ -334,7 +323,7 @@ def test_questions_of_one_point_are_answered_by_holm() -> None:
     for seed in range(20):
         p_values = np.random.default_rng(seed).random(5) ** 4
         found = certified([question([p]) for p in p_values.tolist()])
-        assert [it[0] for it in found] == step_down(p_values, 0.05).tolist()
+        assert [it[0] for it in found] == (holm(p_values) <= 0.05).tolist()
 
 
 def test_a_path_that_is_certified_to_its_end_passes_its_level_on() -> None:
@@ -477,7 +466,6 @@ def test_users_who_set_the_limit_are_not_left_out() -> None:
         ),
         ([0.1], [[0.1]], 0.1, {"confidence": 0.05}, "from 0.5 to"),
         ([0.1], [[0.1]], 0.1, {"method": "z"}, "unknown method 'z'; choose one of betting, t"),
-        ([0.1], [[0.1]], 0.1, {"procedure": "none"}, "unknown procedure 'none'"),
     ],
 )
 def test_bad_input_is_named(base: Any, points: Any, budgets: Any, options: Any, message: str) -> None:

@@ -89,7 +89,6 @@ class Certificate(Displayed):
         points: The points that were tested.
         confidence: That no certified point exceeds a budget; 0 if so many questions share it that none is left.
         method: The test of a point: "betting", or "t", whose confidence is approximate.
-        procedure: The test of several points: "fixed-sequence" or "holm".
         part: The part whose interactions judged, validation or test; None if unknown.
         questions: How many questions share the confidence: the answers to all of them hold together.
     """
@@ -97,7 +96,6 @@ class Certificate(Displayed):
     points: tuple[Point, ...]
     confidence: float
     method: str
-    procedure: str
     part: str | None = None
     questions: int = 1
 
@@ -133,8 +131,7 @@ class Certificate(Displayed):
         refused = [at for at, point in enumerate(self.points) if not point.certified]
         if self.last is not None and not (refused and self.points[self.last].is_base):
             return None
-        clearest = min(refused, key=lambda at: self.points[at].p_value)
-        return self._why_not(refused[0] if self.procedure == "fixed-sequence" else clearest)
+        return self._why_not(refused[0])
 
     def sure(self) -> str:
         """Return how sure the certificate is, and of how many questions together."""
@@ -154,7 +151,7 @@ class Certificate(Displayed):
         if check.upper is not None:
             step = f"{step} (upper bound of the loss {percent(check.upper)})"
         if check.users_needed is None:
-            return f"{step}, which is not clear enough for one of several steps."
+            return f"{step}, too close to its budget of {percent(check.budget)} to decide."
         return (
             f"{step}, and its budget is {percent(check.budget)}. "
             f"To certify it, about {check.users_needed:,} users are needed instead of {users}."
@@ -195,7 +192,7 @@ class Certificate(Displayed):
             Point(tuple(_check_of(row) for row in point["checks"]), bool(point["certified"]))
             for point in stored["points"]
         )
-        about = (stored["confidence"], stored["method"], stored["procedure"], stored["part"])
+        about = (stored["confidence"], stored["method"], stored["part"])
         return cls(points, *about, stored.get("questions", 1))
 
     def to_dict(self) -> dict[str, Any]:
@@ -207,7 +204,6 @@ class Certificate(Displayed):
         about: dict[str, Any] = {
             "confidence": self.confidence,
             "method": self.method,
-            "procedure": self.procedure,
             "part": self.part,
         }
         about["questions"] = self.questions

@@ -10,7 +10,7 @@ neither to fit the model nor to make the path. docs/certificate.md says what is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,12 +23,10 @@ from recprism.common.checks import random_generator
 from recprism.common.ids import as_id_array
 from recprism.common.shares import CONFIDENCE, Share, share, shares
 from recprism.errors import InputError
-from recprism.metrics.statistics import holm
 from recprism.rule.limits import limit_of, needing
 
 Values = Mapping[str, ArrayLike]
 FEWEST = 2  # clusters
-Procedure = Callable[[Array, float], NDArray[np.bool_]]
 
 
 def certify(
@@ -40,7 +38,6 @@ def certify(
     clusters: ArrayLike | None = None,
     confidence: Share = 0.95,
     method: Literal["betting", "t"] = "betting",
-    procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
     seed: int = 0,
     part: str | None = None,
 ) -> Certificate:
@@ -60,8 +57,6 @@ def certify(
         confidence: That no certified point exceeds a budget.
         method: "betting", which holds for any number of users, or "t", the paired t test, which is approximate: a few
             users who lose much may be missing in the sample.
-        procedure: "fixed-sequence" walks the path and stops at the first point that fails. "holm" is for points that
-            have no order; it is at least as good as Bonferroni's correction.
         seed: Of the order in which "betting" takes the users.
         part: The part of the labels, which the verdict names.
 
@@ -74,10 +69,7 @@ def certify(
     1
     """
     asked = Question(base, points, budgets, possible, clusters=clusters)
-    (found,) = certify_together(
-        [asked], confidence=confidence, method=method, procedure=procedure, seed=seed, part=part
-    )
-    return found
+    return certify_together([asked], confidence=confidence, method=method, seed=seed, part=part)[0]
 
 
 def certify_until_refused(
@@ -138,7 +130,6 @@ def certify_together(
     *,
     confidence: Share = 0.95,
     method: Literal["betting", "t"] = "betting",
-    procedure: Literal["fixed-sequence", "holm"] = "fixed-sequence",
     seed: int = 0,
     part: str | None = None,
     tests: Tests | None = None,
@@ -152,24 +143,20 @@ def certify_together(
         questions: What is asked; at least one.
         confidence: Of all answers together.
         method: As in :func:`certify`.
-        procedure: As in :func:`certify`, within each question.
         seed: Of the order in which "betting" takes the users.
         part: The part of the labels.
         tests: What is known of the same points, by the same method and seed.
     """
     _require_known(method, METHODS, "method")
-    _require_known(procedure, PROCEDURES, "procedure")
     confidence = share(confidence, "confidence", *CONFIDENCE)
     total = sum(it.weight for it in questions)
     levels = [(1 - confidence) * it.weight / total for it in questions]
     tests = tests or Tests(method, seed)
-    # Bets are sized for a level. Holm's procedure compares the smallest p-value with the level over the points.
-    shared = [len(it.points) if procedure == "holm" else 1 for it in questions]
-    checks = [_checks_of(it, level, n, tests) for it, level, n in zip(questions, levels, shared, strict=True)]
+    checks = [_checks_of(it, level, tests) for it, level in zip(questions, levels, strict=True)]
     p_values = [np.array([max(it.p_value for it in of_point) for of_point in of]) for of in checks]
-    certified = _passed_on(p_values, levels, PROCEDURES[procedure])
+    certified = _passed_on(p_values, levels)
     return [
-        Certificate(tuple(map(Point, of, kept.tolist())), confidence, method, procedure, part, len(questions))
+        Certificate(tuple(map(Point, of, kept.tolist())), confidence, method, part, len(questions))
         for of, kept in zip(checks, certified, strict=True)
     ]
 
@@ -183,7 +170,7 @@ def is_refused(question: Question, level: float, most: float, tests: Tests) -> b
         most: The largest level that it can have when other questions pass theirs on.
         tests: Remembers the tests, so that :func:`certify_together` need not make them again.
     """
-    checks = _checks_of(question, level, 1, tests)
+    checks = _checks_of(question, level, tests)
     return any(check.p_value > most for of_point in checks for check in of_point)
 
 
@@ -207,10 +194,10 @@ def smallest_budgets(question: Question, metric: str, *, confidence: float = 0.9
     return losses, budgets
 
 
-def _passed_on(p_values: Sequence[Array], levels: Sequence[float], procedure: Procedure) -> list[NDArray[np.bool_]]:
+def _passed_on(p_values: Sequence[Array], levels: Sequence[float]) -> list[NDArray[np.bool_]]:
     """Return which points pass; a question whose points all pass shares its level among those that are left."""
     levels, open_questions = list(levels), list(range(len(levels)))
-    found = [procedure(p, level) for p, level in zip(p_values, levels, strict=True)]
+    found = [fixed_sequence(p, level) for p, level in zip(p_values, levels, strict=True)]
     while True:
         done = next((at for at in open_questions if found[at].all()), None)
         if done is None:
@@ -219,7 +206,7 @@ def _passed_on(p_values: Sequence[Array], levels: Sequence[float], procedure: Pr
         weight = sum(levels[at] for at in open_questions)
         for at in open_questions:
             levels[at] += levels[done] * levels[at] / weight
-            found[at] = procedure(p_values[at], levels[at])
+            found[at] = fixed_sequence(p_values[at], levels[at])
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,7 +309,7 @@ def by_cluster(
     return old, new, has_judge, limit
 
 
-def _checks_of(question: Question, alpha: float, shared: int, tests: Tests) -> list[tuple[Check, ...]]:
+def _checks_of(question: Question, alpha: float, tests: Tests) -> list[tuple[Check, ...]]:
     points, possible = question.points, question.possible
     if not points or not question.budgets:
         raise InputError(
@@ -333,7 +320,7 @@ def _checks_of(question: Question, alpha: float, shared: int, tests: Tests) -> l
     budgets = shares(question.budgets, "budget", ends=False)
     return [
         tuple(
-            _checked(tests.of(question, at, metric, alpha / shared), metric, budget, alpha, tests.method)
+            _checked(tests.of(question, at, metric, alpha), metric, budget, alpha, tests.method)
             for metric, budget in budgets.items()
         )
         for at in range(len(points))
@@ -375,17 +362,6 @@ def fixed_sequence(p_values: Array, alpha: float) -> NDArray[np.bool_]:
     [True, True, False, False]
     """
     return np.logical_and.accumulate(p_values <= alpha)
-
-
-def step_down(p_values: Array, alpha: float) -> NDArray[np.bool_]:
-    """Test from the smallest p-value on, each at alpha over the number left, until the first failure (Holm)."""
-    return holm(p_values) <= alpha
-
-
-PROCEDURES: dict[str, Procedure] = {
-    "fixed-sequence": fixed_sequence,
-    "holm": step_down,
-}
 
 
 def _paired(base: Values, point: Values, metric: str, at: int) -> tuple[Array, Array, NDArray[np.bool_]]:
