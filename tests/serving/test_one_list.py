@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from recprism import diversify_list
 from recprism.errors import InputError
 from recprism.forms import RuleFile
+from recprism.rule import Constraints
 from recprism.serving import ServedRule, load_rule
 
 NAMES = ("art", "bread", "cats", "dogs")
@@ -191,3 +192,10 @@ def test_bad_input_is_one_sentence(ids: Any, scores: Any, options: dict[str, Any
         diversify_list(ids, scores, **options)
     assert said in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+def test_an_unknown_constraint_is_told_those_of_one_list_only() -> None:
+    with pytest.raises(InputError, match=r"there are banned, pinned, min_share, max_share, min_items$"):
+        diversify_list(IDS, SCORES, categories=KINDS, constraints={"most": 1})
+    with pytest.raises(InputError, match=r"min_items, tail_floor, per_user_diversity$"):
+        Constraints.parse({"most": 1})

@@ -55,7 +55,7 @@ def own_items(
         unit, known = _by_categories(rows), sizes > 0
     else:
         unit, known = np.zeros((1, 1)), np.zeros(1, np.bool_)
-    kept = Constraints.parse(constraints)
+    kept = Constraints.parse(constraints, one_list=True)
     return {
         "goals": goals,
         "units": {name: _unit(name, rows, k) for name in goals},

@@ -84,7 +84,7 @@ class ServedRule:
         if self._depth < 1:
             raise InputError(f"candidates must be at least 1, not {candidates}")
         self._prices = {name: share(value, f"the price of {name}") for name, value in (prices or {}).items()}
-        self._own = _of_one_list(file.constraints)
+        self._own = Constraints.parse(file.constraints, one_list=True)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -198,7 +198,7 @@ class ServedRule:
         started = time.perf_counter()
         vector = np.asarray(user_vector, np.float32)
         gone = as_ids(exclude, "exclude")
-        kept = self._own.with_those_of(_of_one_list(options.get("constraints")))
+        kept = self._own.with_those_of(Constraints.parse(options.get("constraints"), one_list=True))
         known, age = self._history(options.get("history"), options.get("user"))
         stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
@@ -276,7 +276,7 @@ class ServedRule:
             raise InputError("entry_prices are part of reasons; ask for both")
         rule, lifts = self._rule, self._rule.lifts
         k = self.file.k if k is None else list_length(k)
-        kept = self._own.with_those_of(_of_one_list(constraints))
+        kept = self._own.with_those_of(Constraints.parse(constraints, one_list=True))
         self._check(kept, time_limit)
         known, age = self._history(history, user)
         stored = known if age is not None else []
@@ -367,13 +367,6 @@ class ServedRule:
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]
 """What a request of a batch may have."""
-
-
-def _of_one_list(given: Constraints | Mapping[str, Any] | None) -> Constraints:
-    """Read constraints that one list can keep."""
-    found = Constraints.parse(given)
-    found.require_one_list()
-    return found
 
 
 def _known(request: Mapping[str, Any]) -> Mapping[str, Any]:

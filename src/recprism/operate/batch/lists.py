@@ -109,8 +109,7 @@ class BatchRule:
         self.file, self.with_dials, self.device = file, dials, choose_device(device)
         self.k = int(Whole(1).read("k", file.k if k is None else k) or 0)
         self.times = StageTimes(self.device)
-        constraints = Constraints.parse(file.constraints)
-        constraints.require_one_list()
+        constraints = Constraints.parse(file.constraints, one_list=True)
         self._kept = constraints.resolve(file.item_ids, file.names)
         self._item = torch.from_numpy(np.ascontiguousarray(file.item_vectors, np.float32)).to(self.device)
 

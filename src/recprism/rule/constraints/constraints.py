@@ -16,6 +16,8 @@ from recprism.errors import InputError
 from recprism.rule.constraints.resolved import Ints, ResolvedConstraints, ShareLimits
 
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
+OF_ALL_LISTS = ("tail_floor", "per_user_diversity")
+"""Constraints that do not exist where one list is seen at a time."""
 EMPTY = np.array([None, -1], object)
 """Where a table of pins pins nothing."""
 
@@ -87,12 +89,24 @@ class Constraints:
         return [it for it in set(self.pinned.ravel().tolist()) if it not in EMPTY]
 
     @classmethod
-    def parse(cls, given: Constraints | Mapping[str, Any] | None) -> Constraints:
+    def parse(cls, given: Constraints | Mapping[str, Any] | None, *, one_list: bool = False) -> Constraints:
         """Read constraints by name; None leaves one out.
+
+        Args:
+            given: Name -> value.
+            one_list: Whether they must be about one list, as at request time (:meth:`require_one_list`).
 
         Raises:
             InputError: If a constraint has an unknown name or an invalid value.
         """
+        found = cls._read(given, OF_ALL_LISTS if one_list else ())
+        if one_list:
+            found.require_one_list()
+        return found
+
+    @classmethod
+    def _read(cls, given: Constraints | Mapping[str, Any] | None, missing: Sequence[str]) -> Constraints:
+        """Read constraints; what is ``missing`` is not offered in place of an unknown name."""
         if isinstance(given, Constraints):
             return given
         if given is None:
@@ -103,9 +117,8 @@ class Constraints:
             return NONE
         unknown = set(given) - set(cls.__dataclass_fields__)
         if unknown:
-            raise InputError(
-                f"there is no constraint {sorted(unknown)[0]!r}; there are {', '.join(cls.__dataclass_fields__)}"
-            )
+            names = ", ".join(it for it in cls.__dataclass_fields__ if it not in missing)
+            raise InputError(f"there is no constraint {sorted(unknown)[0]!r}; there are {names}")
         return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
