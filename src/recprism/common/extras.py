@@ -42,7 +42,12 @@ EXTRAS: dict[str, tuple[str, ...]] = {
 
 LIGHT: tuple[str, ...] = ("common.version", "common.progress", "common.shares", "errors", "serving", "integrations")
 LIGHT += ("service.answers", "service.client", "budget.promise", "forms.rule_file")
-LIGHT += ("explain.reasons.reason", "rule.constraints.constraints", "rule.constraints.violations")
+LIGHT += (
+    "explain.reasons.reason",
+    "rule.constraints.constraints",
+    "rule.constraints.fields",
+    "rule.constraints.violations",
+)
 """What numpy and numba are enough for. Within ``service`` the rest needs [serve]; everything else needs [full]."""
 
 _found: set[tuple[str, ...]] = set()

@@ -13,6 +13,7 @@ from recprism.common.ids import as_id_array, show
 from recprism.common.shares import share
 from recprism.errors import InputError
 from recprism.rule.constraints.constraints import NONE, Constraints
+from recprism.rule.constraints.fields import read_fields
 
 COVERAGE, BY_CATEGORIES, BY_EMBEDDINGS = "subtopic_coverage", "ilad_subtopics", "ilad"
 GOALS = {COVERAGE: "categories", BY_CATEGORIES: "categories", BY_EMBEDDINGS: "embeddings"}
@@ -35,6 +36,7 @@ def own_items(
     trade_off: float | str,
     k: int,
     constraints: Constraints | Mapping[str, Any] | None,
+    fields: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the arguments of :class:`recprism.forms.RuleFile`; see :meth:`RuleFile.of`.
 
@@ -69,6 +71,24 @@ def own_items(
         "shares": np.repeat(1 / np.maximum(sizes, 1), sizes),
         "unit": unit,
         "known": known,
+        **_stored(read_fields(fields, n)),
+    }
+
+
+def _stored(fields: Mapping[str, list[tuple[str, ...]]]) -> dict[str, Any]:
+    """Return names of fields, and the values of each item and field as numbers."""
+    if not fields:
+        return {}
+    number: dict[str, int] = {}
+    rows = [
+        [number.setdefault(it, len(number)) for it in own]
+        for each in zip(*fields.values(), strict=True)
+        for own in each
+    ]
+    return {
+        "fields": tuple(fields),
+        "field_indptr": np.cumsum([0, *map(len, rows)]),
+        "field_indices": np.array([it for own in rows for it in own], np.int32),
     }
 
 

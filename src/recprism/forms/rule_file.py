@@ -52,6 +52,10 @@ class RuleFile:
         history_indptr: The history of user u is history_items[history_indptr[u]:history_indptr[u + 1]], (n_users + 1,).
         history_items: Item numbers, (n_entries,) int32; with a window, the oldest of each user first.
         histories_of: When the histories were stored: seconds since 1970; None without histories.
+        fields: Names of fields, such as the author, whose values constraints may limit.
+        field_indptr: The values of field f of item i are field_indices[field_indptr[i * n_fields + f]:...], (n_items *
+            n_fields + 1,) int64; None without fields.
+        field_indices: Numbers of values, (n_entries,) int32.
         certificate: What was certified about the rule; None if nothing was.
         about: Where the file comes from: run, result, fingerprint and version.
     """
@@ -78,6 +82,9 @@ class RuleFile:
     history_indptr: NDArray[np.int64] | None = None
     history_items: NDArray[np.int32] | None = None
     histories_of: float | None = None
+    fields: tuple[str, ...] = ()
+    field_indptr: NDArray[np.int64] | None = None
+    field_indices: NDArray[np.int32] | None = None
     certificate: Promise | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
@@ -92,6 +99,7 @@ class RuleFile:
         trade_off: float | str = 0.2,
         k: int = 10,
         constraints: Constraints | Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> RuleFile:
         """Make a rule from settings, for items with categories or embeddings; nothing is learned or certified.
 
@@ -108,11 +116,13 @@ class RuleFile:
                 pairs.
             k: Length of a list.
             constraints: What lists must keep, as in :class:`recprism.rule.Constraints`.
+            fields: Field -> for each item a value, several values, or None, such as the author. ``max_items`` and
+                ``spacing`` look at them.
 
         Raises:
             InputError: If an argument is invalid, or there are neither categories nor embeddings.
         """
-        return cls(**own_items(ids, categories, embeddings, goal, trade_off, k, constraints))
+        return cls(**own_items(ids, categories, embeddings, goal, trade_off, k, constraints, fields))
 
     def write(self, folder: str | Path) -> None:
         """Write the folder.
@@ -151,6 +161,7 @@ class RuleFile:
                     f"{VERSION} (0.2 wrote 1); export the rule again with `recprism export RUN`"
                 )
             facts["names"], written = tuple(facts["names"]), facts.pop("arrays", None)
+            facts["fields"] = tuple(facts.get("fields", ()))
         with readable(folder / ARRAYS, "damaged", "export the rule again"):
             if hash_of(folder / ARRAYS) != written:
                 raise InputError(f"{folder}: {ARRAYS} is damaged, or of another export than {FACTS}; export it again")
@@ -218,6 +229,17 @@ class RuleFile:
             and (not entries or 0 <= int(self.indices.min()) <= int(self.indices.max()) < len(self.names))
             and all(it is None or len(it) == n for it in (self.lifts, self.item_vectors))
             and self._histories_fit(n)
+            and self._fields_fit(n)
+        )
+
+    def _fields_fit(self, n_items: int) -> bool:
+        indptr, indices = self.field_indptr, self.field_indices
+        if indptr is None or indices is None:
+            return indptr is None and indices is None and not self.fields
+        return (
+            indptr.shape == (n_items * len(self.fields) + 1,)
+            and (int(indptr[0]), int(indptr[-1])) == (0, len(indices))
+            and bool((np.diff(indptr) >= 0).all())
         )
 
     def _histories_fit(self, n_items: int) -> bool:
@@ -240,9 +262,10 @@ def fingerprint_of(folder: str | Path) -> str:
 
 _TESTED: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
 _TESTED += ("limits", "constraints", "names")
-_FACTS = (*_TESTED, "histories_of", "about")
+_FACTS = (*_TESTED, "histories_of", "fields", "about")
 _TESTED_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts")
-_ARRAYS = (*_TESTED_ARRAYS, "item_vectors", "history_users", "history_indptr", "history_items")
+_ARRAYS: tuple[str, ...] = (*_TESTED_ARRAYS, "item_vectors", "history_users", "history_indptr", "history_items")
+_ARRAYS += ("field_indptr", "field_indices")
 
 
 def _plain(value: Any) -> Any:

@@ -31,6 +31,10 @@ class Constraints(Body):
     min_share: dict[str, float | str] = Field(default={}, description="Category -> smallest share of the list.")
     max_share: dict[str, float | str] = Field(default={}, description="Category -> largest share of the list.")
     min_items: dict[str, int] = Field(default={}, description="Category -> smallest number of items.")
+    max_items: dict[str, int] = Field(default={}, description="Field -> largest number of items with one value.")
+    spacing: dict[str, int] = Field(
+        default={}, description="Field -> so many places in a row have a value at most once."
+    )
 
 
 class Common(Body):
@@ -87,9 +91,12 @@ class WithCandidates(Common):
 
     candidates: list[ItemId] = Field(description="Ids, in any order.")
     scores: list[float] = Field(description="One score per candidate; larger is better, on any scale.")
+    fields: dict[str, list[ItemId | list[ItemId] | None]] | None = Field(
+        default=None, description="Field -> for each candidate a value, several values, or null, such as the author."
+    )
 
     def options(self) -> dict[str, Any]:
-        return {"candidates": self.candidates, "scores": self.scores, **super().options()}
+        return {"candidates": self.candidates, "scores": self.scores, "fields": self.fields, **super().options()}
 
     def lists(self) -> dict[str, list[Id] | None]:
         return {"candidates": self.candidates, **super().lists()}

@@ -17,6 +17,7 @@ from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
 from recprism.rule.kernels.optimal import search_kernel
 from recprism.rule.kernels.prices import TIE
+from recprism.serving._fields import Fields, field_limits
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import PRICES, Intents, PreparedRule
 
@@ -24,12 +25,14 @@ ENOUGH = 3  # times the length of a list: fewer candidates leave little to choos
 
 
 class Listed(NamedTuple):
-    """A whole list, pins included: ids, item numbers, scores as given, and whether each place is pinned."""
+    """A whole list, pins included: ids, item numbers, scores as given, whether each place is pinned, and positions, -1
+    for pins."""
 
     ids: list[Id]
     numbers: list[int]
     scores: list[float]
     pinned: list[bool]
+    positions: list[int]
 
 
 class Page:
@@ -42,6 +45,7 @@ class Page:
         constraints: The constraints.
         out: Ids that are not shown, as text; a pin of one of them is released.
         intents: The user's weights of categories.
+        fields: The fields of the request.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Page:
         constraints: Constraints,
         out: set[str],
         intents: Intents,
+        fields: Fields,
     ) -> None:
         self.rule, self.k, self.all, self.intents = rule, k, pool, intents
         self.asked = constraints.by_place
@@ -63,18 +68,36 @@ class Page:
         self.pool = pool.without({canonical_text(item) for item in held.values()})
         self.free = k - len(held)
         self.limits = constraints.share_limits(rule.file.names).of(rule.has) if constraints.names_shares and k else None
+        self.fields = field_limits(rule, self.pool, self.pins, self.pinned_ids, constraints, fields) if k else None
         self.base = self.repaired(np.arange(min(self.free, len(self.pool))))
-        self.base.sort()
+        if not self.is_spaced:
+            self.base.sort()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the list has limits of its own, so that it cannot be searched together with others."""
+        return self.limits is not None or self.fields is not None
+
+    @property
+    def is_spaced(self) -> bool:
+        """Whether items may be out of the order of relevance, to keep their distance."""
+        return self.fields is not None and bool(self.fields.apart)
 
     def repaired(self, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Exchange items of a list, (m,), until it keeps the shares of the request."""
-        if self.limits is None or not len(chosen):
-            return chosen
-        return self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
+        """Exchange items of a list, (m,), until it keeps the shares and the fields of the request."""
+        if self.limits is not None and len(chosen):
+            chosen = self.limits.keep(self.pool.numbers, self.pool.relevance, chosen, self.pins)
+        if self.fields is not None and len(chosen):
+            chosen = self.fields.keep(chosen, self.pool.relevance, self._share_groups)
+        return chosen
+
+    def _share_groups(self, chosen: NDArray[np.int64]) -> Groups | None:
+        return None if self.limits is None else self.limits.groups(self.pool.numbers, chosen, self.pins)
 
     def groups(self, chosen: NDArray[np.int64]) -> Groups | None:
         """Return which candidates may replace which items of a list, (m,); None if each may replace all."""
-        return None if self.limits is None else self.limits.groups(self.pool.numbers, chosen, self.pins)
+        shares = self._share_groups(chosen)
+        return shares if self.fields is None else self.fields.groups(chosen, shares)
 
     def whole(self, chosen: NDArray[np.int64]) -> Listed:
         """Return the list: pins at their places, the others in order; a short list has no gaps."""
@@ -84,9 +107,10 @@ class Page:
             pool.numbers[chosen].tolist(),
             pool.scores[chosen].tolist(),
             [False] * len(at),
+            list(at),
         )
         for place, item in self.pinned_ids.items():
-            for column, value in zip(found, (item, int(self.pins[place]), self._score_of(item), True), strict=True):
+            for column, value in zip(found, (item, int(self.pins[place]), self._score_of(item), True, -1), strict=True):
                 column.insert(place, value)  # type: ignore[attr-defined]
         return found
 
@@ -114,6 +138,8 @@ class Page:
         unmet = [Unmet(f"item {self.asked[place]} at place {place}", 1) for place in missed]
         if self.limits is not None and found.ids:
             unmet += self.limits.unmet(np.array(found.numbers, np.int64))
+        if self.fields is not None:
+            unmet += self.fields.unmet([at for at in found.positions if at >= 0])
         return tuple(unmet)
 
     def compared(self, searched: Searched, found: Listed, trade_off: float, *, entry_prices: bool) -> Compared:
@@ -132,6 +158,7 @@ class Page:
             categories=self.rule.categories,
             names=self.rule.file.names,
             weights=self.intents.weights if self.intents.from_history else None,
+            repaired_by=lambda _: "share" if self.fields is None else "field",
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
         )
@@ -163,7 +190,7 @@ class Searched(NamedTuple):
 
     Attributes:
         chosen: Positions of the list, (m,), without pins.
-        unrepaired: The same before exchanges for shares.
+        unrepaired: The same before exchanges for shares and fields.
         differences: Other items and the differences to their lists; None if they were not asked for.
     """
 
@@ -176,7 +203,7 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     """Run the rule for requests with the same number of free places, in one call of each kernel.
 
     Args:
-        pages: The requests; one with limits on categories comes alone.
+        pages: The requests; one with limits of its own comes alone.
         trade_off: The trade-off of all of them.
         reasons: Whether items are compared with others.
     """
@@ -186,12 +213,13 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     differences: Sequence[Differences | None] = [None] * len(pages)
     if reasons:
         base, goals, groups = [page.base for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
-        differences = compare(candidates, chosen, base, goals, by_rank=pages[0].rule.by_rank, groups=groups)
+        by_rank = pages[0].rule.by_rank and not pages[0].is_spaced
+        differences = compare(candidates, chosen, base, goals, by_rank=by_rank, groups=groups)
     return [Searched(*one) for one in zip(chosen, unrepaired, differences, strict=True)]
 
 
 def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float) -> list[NDArray[np.int64]]:
-    """Return positions of the lists, (m,) each, without regard to shares."""
+    """Return positions of the lists, (m,) each, without regard to shares and fields."""
     rule, free = pages[0].rule, pages[0].free
     starts = [np.arange(min(free, len(page.pool))) for page in pages]
     if not rule.file.goals and rule.lifts is not None:  # lifts choose the items; own scores put them in order

@@ -107,6 +107,14 @@ class PreparedRule:
         found: list[int] = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
         return found
 
+    def field_values(self, field: str, number: int) -> tuple[int, ...]:
+        """Return the values of an item, as numbers; an unknown item has none."""
+        indptr, indices, fields = self.file.field_indptr, self.file.field_indices, self.file.fields
+        if number == self.unknown or indptr is None or indices is None:
+            return ()
+        row = number * len(fields) + fields.index(field)
+        return tuple(indices[indptr[row] : indptr[row + 1]].tolist())
+
     def intents(self, history: Sequence[Id]) -> Intents:
         """Return the user's weights of categories; a history has the oldest item first."""
         n = len(self.file.names)

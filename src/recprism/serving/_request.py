@@ -62,12 +62,12 @@ class Request:
 def search_all(requests: Sequence[Request]) -> list[Searched | None]:
     """Search for the lists of requests; None for a request that falls back.
 
-    Requests of one kind are searched together. A request with limits on categories or time is searched alone.
+    Requests of one kind are searched together. A request with limits on categories, fields or time is searched alone.
     """
     kinds: dict[tuple[float, int, bool, int | None], list[int]] = {}
     for at, one in enumerate(requests):
         if one.fallback is None:
-            alone = None if one.page.limits is None and one.time_limit is None else at
+            alone = None if not one.page.is_alone and one.time_limit is None else at
             kinds.setdefault((one.trade_off, one.page.free, one.reasons, alone), []).append(at)
     found: list[Searched | None] = [None] * len(requests)
     for (trade_off, _, reasons, alone), members in kinds.items():
@@ -99,7 +99,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         base=tuple(base.ids),
         trade_off=0.0 if fallback else request.trade_off,
         fallback=fallback,
-        unmet=page.unmet(found),
+        unmet=(plain if fallback else page).unmet(found),
         unknown=page.unknown,
         unknown_history=page.intents.unknown,
         user=request.user,

@@ -25,6 +25,7 @@ def diversify_list(
     trade_off: float | str = 0.2,
     goal: str | Mapping[str, float] | None = None,
     constraints: Constraints | Mapping[str, Any] | None = None,
+    fields: Mapping[str, Any] | None = None,
     reasons: bool = True,
 ) -> Ranked:
     """Choose a diverse list from candidates with scores, and say why each item is in it.
@@ -45,6 +46,8 @@ def diversify_list(
             embeddings), several joined by "+", or weights by name. By default what the items have: more categories,
             distance by embeddings, or both.
         constraints: What the list must keep, as in :class:`recprism.rule.Constraints`.
+        fields: Field -> for each candidate a value, several values, or None, such as the author. The constraints
+            ``max_items`` and ``spacing`` look at them.
         reasons: Whether reasons are computed.
 
     Raises:
@@ -57,4 +60,4 @@ def diversify_list(
     settings = {"categories": categories, "embeddings": embeddings, "goal": goal, "trade_off": trade_off, "k": k}
     given = as_ids(ids, "ids")
     served = ServedRule(RuleFile.of(given, **settings, constraints=constraints))
-    return served.rerank(given, scores, reasons=reasons)
+    return served.rerank(given, scores, fields=fields, reasons=reasons)

@@ -22,6 +22,7 @@ from recprism.errors import InputError
 from recprism.forms.differences import LIFTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.constraints.constraints import NONE, Constraints
+from recprism.rule.constraints.fields import read_fields
 from recprism.serving._inputs import as_dials, as_ids, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool
@@ -101,7 +102,7 @@ class ServedRule:
         ids = self.file.item_ids[: self.file.k + 2].tolist()
         k = max(1, len(ids) - 2)
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
-        page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]))
+        page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]), {})
         for trade_off in {self.file.trade_off or 0.5, 0.0}:  # at 0, no goal looks at the order: another search
             search([page], trade_off, reasons=self._rule.lifts is None)
 
@@ -120,6 +121,7 @@ class ServedRule:
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
         price: float | str | None = None,
         dials: Mapping[str, float] | None = None,
         reasons: bool = True,
@@ -139,7 +141,9 @@ class ServedRule:
                 has a history window, only its last items count.
             exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
                 item is released.
-            constraints: More bans, pins, shares and least numbers, added to those of the export.
+            constraints: More bans, pins, shares, numbers of items, caps and spacing, added to those of the export.
+            fields: Field -> for each candidate a value, several values, or None, such as the author. Caps and spacing
+                look at them, and at the fields of the export that the request does not give.
             price: Another trade-off from 0 to 1, or the name of a user or a segment that has one.
             dials: Category -> what is added to the scores of its items, as a share from -1 to 1 of the range of the
                 candidates' scores.
@@ -163,6 +167,7 @@ class ServedRule:
             history=history,
             exclude=exclude,
             constraints=constraints,
+            fields=fields,
             price=price,
             dials=dials,
             reasons=reasons,
@@ -261,6 +266,7 @@ class ServedRule:
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
         price: float | str | None = None,
         dials: Mapping[str, float] | None = None,
         reasons: bool = True,
@@ -283,6 +289,7 @@ class ServedRule:
         out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"), *stored)}
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
+        own = read_fields(fields, len(pool.given))
         trade_off, weights = self.trade_off_of(price), rule.intents(known)
         asked = Asked(
             trade_off=trade_off,
@@ -295,9 +302,9 @@ class ServedRule:
             has_history=bool(known),
             history_age=age,
         )
-        page = plain = Page(rule, pool, k, kept, out, weights)
+        page = plain = Page(rule, pool, k, kept, out, weights, own)
         if lifts is not None:
-            plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights)
+            plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights, own)
         return Request(
             page=page,
             plain=plain,

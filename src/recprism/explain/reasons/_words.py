@@ -12,12 +12,14 @@ Name = Callable[[Id], str]
 BY_CONSTRAINT = {
     "pinned": "A constraint pins it to this place.",
     "share": "The shares in the constraints put it there.",
+    "field": "A limit on a field in the constraints put it there.",
     "tail_floor": "The floor for the tail in the constraints put it there.",
     "limit": "This is the base list: the rule's own list for the user could lose more than the limit.",
 }
 BY_CONSTRAINT_FOR_USERS = {
     "pinned": "Placed here for everyone.",
     "share": "Shown to keep a fixed share of categories.",
+    "field": "Shown to keep items of one kind apart.",
     "tail_floor": "Shown to give less popular items a place.",
 }
 IN_BRIEF = {
@@ -31,6 +33,7 @@ HINDRANCES = {
     "seen": "The user has consumed it already.",
     "banned": "A constraint bans it.",
     "share": "The shares in the constraints keep it out.",
+    "field": "A limit on a field in the constraints keeps it out.",
     "tail_floor": "The floor for the tail in the constraints keeps it out.",
     "limit": "This is the base list: the rule's own list for the user could lose more than the limit.",
 }
@@ -39,6 +42,7 @@ HINDRANCES_FOR_USERS = {
     "banned": "It is not available here.",
     **dict.fromkeys(("not_candidate", "limit"), "Other items match you better."),
     "share": "A fixed share of categories keeps it out.",
+    "field": "Enough items of its kind are shown.",
     "tail_floor": "Less popular items take its place.",
 }
 

@@ -202,7 +202,7 @@ class Compared:
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
             return [self.repaired_by(at)]
         if against is None:
-            return ["share"] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
+            return [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
         codes = list(codes_of(against["parts"], has_new=has_new))
         if self.weights is None and "history" in codes:  # the same term, with equal weights: it spreads categories
             spread = "new_category" if has_new else "less_repetition"
@@ -215,7 +215,7 @@ class Compared:
             return codes
         if margin >= -TIED:
             return [*codes, "tie"]
-        return [*codes, "search" if set(self.unrepaired) == set(self.chosen) else self.repaired_by(at)]
+        return [*codes, "search" if list(self.unrepaired) == list(self.chosen) else self.repaired_by(at)]
 
     def _new_and_history(self) -> tuple[list[list[str]], list[list[str]]]:
         """Return, for each place, the categories that no other item has, and those that count for the history."""

@@ -37,6 +37,7 @@ SCHEMA = 1
 CODES = {
     "pinned": "A constraint pins the item to its place.",
     "share": "A share of categories in the constraints put the item there, or keeps it out.",
+    "field": "A limit on a field, such as at most two items of one author, put the item there, or keeps it out.",
     "tail_floor": "The floor for the tail put the item there.",
     "relevance": "Its relevance counts for more.",
     "new_category": "It has categories that no other item of the list has.",

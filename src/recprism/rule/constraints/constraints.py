@@ -18,6 +18,8 @@ from recprism.rule.constraints.resolved import Ints, ResolvedConstraints, ShareL
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
 OF_ALL_LISTS = ("tail_floor", "per_user_diversity")
 """Constraints that do not exist where one list is seen at a time."""
+CATEGORY = "category"
+"""The field that every rule with categories has."""
 EMPTY = np.array([None, -1], object)
 """Where a table of pins pins nothing."""
 
@@ -33,6 +35,9 @@ class Constraints:
         min_share: {category: smallest share of a list}; fractions of places are rounded up.
         max_share: {category: largest share of a list}; fractions of places are rounded down.
         min_items: {category: smallest number of items in a list}.
+        max_items: {field: largest number of items with one value}, such as {"author": 2}. "category" is a field: at
+            most so many items of any one category. Fields are given at request time (:class:`recprism.forms.RuleFile`).
+        spacing: {field: places}: so many places in a row have a value at most once; 2 keeps neighbours apart.
         tail_floor: Share of the places of all lists together that goes to items of the tail.
         per_user_diversity: Factors from 0 to 1, (n_users,), that multiply the trade-off, in steps of 1 / 20. "history"
             uses the entropy of the categories in the user's history divided by the largest possible; unknown users get
@@ -47,6 +52,8 @@ class Constraints:
     min_share: Mapping[Id, Share] = field(default_factory=dict)
     max_share: Mapping[Id, Share] = field(default_factory=dict)
     min_items: Mapping[Id, int] = field(default_factory=dict)
+    max_items: Mapping[str, int] = field(default_factory=dict)
+    spacing: Mapping[str, int] = field(default_factory=dict)
     tail_floor: float = 0.0
     per_user_diversity: NDArray[Any] | str | None = None
 
@@ -58,6 +65,9 @@ class Constraints:
         for name in ("min_share", "max_share", "min_items"):
             if not isinstance(getattr(self, name), Mapping):
                 raise InputError(f"{name} is {{category: number}}, not {getattr(self, name)!r}")
+        for name, unit in (("max_items", "number"), ("spacing", "places")):
+            if not isinstance(getattr(self, name), Mapping):
+                raise InputError(f"{name} is {{field: {unit}}}, not {getattr(self, name)!r}")
         found |= {name: shares(getattr(self, name), name) for name in ("min_share", "max_share")}
         found["tail_floor"] = read_share(self.tail_floor, "tail_floor")
         own = self.per_user_diversity
@@ -76,6 +86,10 @@ class Constraints:
         for name, count in self.min_items.items():
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
                 raise InputError(f"min_items of {name} must be a whole number from 0 up, not {count!r}")
+        for words in ("max_items", "spacing"):
+            for name, count in getattr(self, words).items():
+                if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+                    raise InputError(f"{words} of {name} must be a whole number from 1 up, not {count!r}")
         for name in self.min_share.keys() & self.max_share.keys():
             low, high = float(self.min_share[name]), float(self.max_share[name])
             if low > high:
@@ -142,6 +156,11 @@ class Constraints:
         return bool(self.min_share or self.max_share or self.min_items)
 
     @property
+    def limited_fields(self) -> list[str]:
+        """The fields whose values are limited."""
+        return list(dict.fromkeys([*self.max_items, *self.spacing]))
+
+    @property
     def exchanges(self) -> bool:
         """Whether items of a list are exchanged. Its first places are then not the list of fewer places."""
         return self.names_shares or self.tail_floor > 0
@@ -170,6 +189,8 @@ class Constraints:
             min_share={**self.min_share, **other.min_share},
             max_share={**self.max_share, **other.max_share},
             min_items={**self.min_items, **other.min_items},
+            max_items={**self.max_items, **other.max_items},
+            spacing={**self.spacing, **other.spacing},
         )
 
     def require_one_list(self) -> None:
@@ -220,8 +241,13 @@ class Constraints:
             names: Names of the categories, in the order of their columns; by default, the constraints name columns.
 
         Raises:
-            InputError: If an item or a category is unknown, or an item is pinned twice in one list.
+            InputError: If an item or a category is unknown, an item is pinned twice in one list, or a field is limited.
         """
+        if self.limited_fields:
+            raise InputError(
+                f"{self.limited_fields[0]!r}: max_items and spacing are kept where one list is made, by "
+                "recprism.diversify_list and at request time; give them there"
+            )
         return ResolvedConstraints(
             *self._item_numbers(item_ids),
             self.share_limits(names),
