@@ -24,6 +24,7 @@ from recprism.runs.listing import list_runs
 from recprism.runs.parts.questions import (
     LEDGER,
     Asked,
+    RunStore,
     asked_of_labels,
     note_question,
     question_of,
@@ -74,6 +75,7 @@ def test_a_question_is_stored_as_it_always_was(trained_run: Trained) -> None:
     plain = {"budgets": {"ndcg@10": 0.05, "recall@20": 0.02}, "goal": "ilad+subtopic_coverage", "k": 10}
     assert question_of(case, asked) == plain
     assert question_of(case, asked, methods=["mmr"], like=None) == {**plain, "methods": ["mmr"]}
+    assert question_of(case, replace(asked, trade_offs=(0.1, 0.2))) == {**plain, "trade_offs": [0.1, 0.2]}
     dials = {"form": "dials", "ordered": True, "rest": False, "concepts": None}
     through = DialsForm(ordered=True)
     assert question_of(case.with_window(7), replace(asked, through=through)) == {
@@ -135,12 +137,18 @@ def test_python_on_a_run_takes_the_audit_over_and_an_edited_one_is_ignored(train
     assert alone.certificate is not None
     assert alone.certificate.questions == 1, "another confidence is another question"
     assert len(ledger(run)) == len(asked) + 1
+    store = run.problem().store
+    assert isinstance(store, RunStore)
+    own_steps = replace(stops[0.3].question, part="validation", weight=1.0, trade_offs=(0.05, 0.1))
+    found, _ = store.ask(run.problem(), own_steps)
+    assert (found.certificate.questions, len(found.certificate.points)) == (1, 2), "audits test the steps of the goal"
+    assert len(ledger(run)) == len(asked) + 2
     kept = run.path / "audit.json"
     kept.write_text(kept.read_text(encoding="utf-8").replace('"trade_off": ', '"trade_off": 0'), encoding="utf-8")
     asked_anew = rp.diversify(run.problem(), "subtopic_coverage", "30%")
     assert asked_anew.certificate is not None
     assert asked_anew.certificate.questions == 1
-    assert len(ledger(run)) == len(asked) + 2
+    assert len(ledger(run)) == len(asked) + 3
 
 
 @pytest.mark.slow

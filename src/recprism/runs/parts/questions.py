@@ -97,6 +97,7 @@ def question_of(problem: Problem, question: BudgetQuestion, **others: Any) -> di
     window = problem.history_window if weighs_history(problem, question.goal) else None
     asked = question.to_dict()
     about = {"compiled": asked.pop("compiled"), "k": problem.k, "history_window": window}
+    about["trade_offs"] = question.trade_offs
     about |= {"constraints": problem.constraint_facts, "clusters": clusters_hash(problem.clusters), **others}
     asked |= {name: it for name, it in about.items() if it}
     plain: dict[str, Any] = json.loads(json.dumps(asked, sort_keys=True))
@@ -167,8 +168,6 @@ def _line(run: RunAudits, asked: BudgetQuestion, questions: Sequence[Mapping[str
 
 def _audited(run: RunAudits, asked: Line, of: BudgetQuestion) -> tuple[Line, Certificate] | None:
     """Return what the last audit with this question asked, and its answer; None if there is no such audit."""
-    if of.trade_offs is not None:  # audits test the steps of the goal
-        return None
     (question,), same = asked["questions"], ("labels", "model", "part", "confidence", "method")
     for line, answers in reversed(run.audits()):
         if question in line["questions"] and all(line[name] == asked[name] for name in same):
