@@ -27,8 +27,7 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import within_budget
 from recprism.data import Dataset, SparseRows, Split, load_dataset
 from recprism.models import BPRMF, Factors
-from recprism.operate.refit import PreviousDeployment, refit
-from recprism.operate.stability import churn
+from recprism.operate.refit import PreviousDeployment, churn, refit
 
 GOAL, COST = "subtopic_coverage", "ndcg@10"
 BOUNDS = (0.2, 0.1)  # on churn

@@ -23,7 +23,7 @@ from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import Reason
 from recprism.explain.reasons._page import Page
-from recprism.explain.reasons.questions import what_if, why, why_list, why_not
+from recprism.explain.reasons.questions import reason_codes, what_if, why, why_list, why_not
 from recprism.explain.reasons.reason import CODES
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
@@ -532,3 +532,8 @@ def check_for_users(
     assert told is not None
     assert abs(scores[order[int(told[1]) - 1]] - scores[own]) < 1e-5
     return "Number"
+
+
+def test_the_codes_of_a_user_are_those_of_the_reasons(trained: Problem) -> None:
+    rule, user = rule_at(trained, "sc", 0.1), trained.split.user_ids[3].item()
+    assert reason_codes(trained, rule, user) == {it.item: it.codes for it in why_list(trained, rule, user)}

@@ -18,9 +18,8 @@ from recprism.cli import main
 from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
-from recprism.operate.refit import GONE, PreviousDeployment, refit
+from recprism.operate.refit import GONE, PreviousDeployment, churn, refit
 from recprism.operate.refitted_run import refit_run
-from recprism.operate.stability import churn
 from recprism.rule import Rule
 from recprism.rule.goal import Goal
 from recprism.runs.card import card

@@ -24,7 +24,6 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.alignment import Aligned, align, common
-from recprism.operate.stability import Stability, churn
 from recprism.rule.goal import Goal
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
@@ -100,6 +99,23 @@ class PreviousDeployment:
         return SparseRows.from_pairs(labels.row_of_entry[fresh], labels.indices[fresh], labels.shape)
 
 
+def churn(before: Lists, now: Lists) -> float:
+    """Return the share of filled places of ``before`` whose item is not in the same row of ``now``.
+
+    Args:
+        before: (n, k) item numbers, -1 in empty places.
+        now: (n, k) item numbers.
+
+    >>> churn(np.array([[1, 2], [3, -1]]), np.array([[2, 5], [4, 3]]))
+    0.33333333333333337
+    """
+    kept = np.zeros(before.shape, bool)
+    for place in range(now.shape[1]):
+        kept |= before == now[:, [place]]
+    filled = before != -1
+    return 1 - float(kept[filled].mean()) if filled.any() else 0.0
+
+
 @dataclass(frozen=True)
 class Churn:
     """Shares of the places of old lists whose item is no longer on the user's list; order does not count.
@@ -139,8 +155,6 @@ class Refit:
         stickiness: The bonus for old items that keeps the limit on churn.
         judged: Share of the held-out interactions that the certificate uses (see ``PreviousDeployment.new_labels``).
         asked_before: A sentence about other questions to the same labels; None without any, and outside of a run.
-        stability: How many reasons and dials stay the same; None if nothing was certified, if a
-            bonus kept old items, or if only models are compared.
     """
 
     aligned: Aligned
@@ -149,7 +163,6 @@ class Refit:
     churn: Churn
     stickiness: float
     judged: float
-    stability: Stability | None = None
     asked_before: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,7 +171,6 @@ class Refit:
             "stickiness": self.stickiness,
             "judged": self.judged,
             "churn": asdict(self.churn),
-            "stability": None if self.stability is None else self.stability.to_dict(),
         }
 
 

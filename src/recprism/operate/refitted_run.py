@@ -17,11 +17,8 @@ from recprism.common.shares import Share
 from recprism.data.readers.clusters import with_own
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.forms.dials import Dials
-from recprism.models.factors import COSINE
 from recprism.operate.budget_share import budget_of
 from recprism.operate.refit import PreviousDeployment, Refit, refit
-from recprism.operate.stability import stability_of
 from recprism.result.result import Result
 from recprism.runs.config import ConstraintsConfig
 from recprism.runs.jobs.diversify import keep_result
@@ -94,9 +91,6 @@ def refit_run(
         said.append(f"New users ({new:,}) are each taken to be a cluster of their own.")
     found = replace(found, asked_before=" ".join(said) or None)
     result = replace(Result.of_rule(found.problem, found.kept), asked_before=found.asked_before)
-    if was.rule is not None and result.rule is not None and not found.stickiness:
-        dials = _dials(was), _dials(result)
-        found = replace(found, stability=stability_of(before, (was.rule, dials[0]), now, (result.rule, dials[1])))
     keep_result(run, asked, result, {**result.to_dict(), "retrained": found.to_dict(), "like": old.argument})
     if result.rule is not None:
         _carry_settings(old, run, set(now.subtopics.names))
@@ -114,12 +108,6 @@ def _still_together(before: Problem, users: NDArray[Any]) -> NDArray[np.int64] |
 def _in_common(run: Run, part: str, old: Run, old_part: str | None) -> int:
     """Count the labels that a part of one run and a part of another have in common."""
     return len(run.labels(part).join(old.labels(old_part or "test"), on=["user_id", "item_id"], how="semi"))
-
-
-def _dials(result: Result) -> Dials | None:
-    """Compile the dials of the judged lists; None if the model or its items cannot have any."""
-    case = result.problem
-    return result.dials(live=False) if len(case.subtopics) and case.factors.metric != COSINE else None
 
 
 def _carry_settings(old: Run, run: Run, names: set[str]) -> None:

@@ -69,7 +69,7 @@ def refit(
         say(f"turning the vectors onto the axes of {old.argument}, then as far towards its goal as it went")
         with progress_of_steps() as on_step:
             found = refit_run(run, old, max_churn=max_churn, certify_on=part, overwrite=overwrite, on_step=on_step)
-        also = [found.churn.sentence(), *(() if found.stability is None else found.stability.sentences())]
+        also = [found.churn.sentence()]
         if found.judged < 1:
             also.append(f"{found.judged:.0%} of the held-out interactions judge it: {old.path} had seen the others")
         result = replace(Result.of_rule(found.problem, found.kept), asked_before=found.asked_before)
