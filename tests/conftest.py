@@ -30,10 +30,10 @@ from recprism.cmb import CMB
 from recprism.data import Dataset, Interactions, load_dataset
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
+from recprism.result.front import make_path
 from recprism.result.result import Result
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run
-from recprism.runs.stored_path import make_path
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when haystack is imported; tests send nothing anywhere
 

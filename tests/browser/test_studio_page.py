@@ -19,7 +19,7 @@ from recprism.data import load_files
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
-from recprism.runs.catalogue import titles_of
+from recprism.result.catalogue import titles_of
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.dials import steer_run
 from recprism.runs.run import Run

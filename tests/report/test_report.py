@@ -15,7 +15,7 @@ from recprism.explain.explained import ExplanationInShort
 from recprism.report.collect import gather
 from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json, render
-from recprism.runs.catalogue import titles_of
+from recprism.result.catalogue import titles_of
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run

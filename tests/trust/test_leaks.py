@@ -27,9 +27,9 @@ from recprism.data.split import Split
 from recprism.forms.compiled import agreement_of
 from recprism.forms.form import CompiledForm, DialsForm, UserVectors
 from recprism.models import BPRMF, Factors, LightGCN
+from recprism.result.front import make_path
 from recprism.result.result import Result
 from recprism.rule.goal import Goal
-from recprism.runs.stored_path import make_path
 
 pytestmark = pytest.mark.slow
 FEW = {"epochs": 12, "dim": 6}

@@ -26,8 +26,9 @@ from recprism.data import Dataset, Interactions
 from recprism.models import BPRMF
 from recprism.operate.batch import make_batch
 from recprism.report.users import users_of_rule
+from recprism.result.catalogue import Catalogue
+from recprism.result.view import view_of
 from recprism.rule.limits import STEPS, largest_losses
-from recprism.runs.catalogue import Catalogue
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.imported import run_from_factors
@@ -122,10 +123,10 @@ def of_the_report(world: World, live: bool) -> Lists | None:
     if not live:
         return None
     run = world.run
-    shown = users_of_rule(run, run.load_result(), lambda *_: None)
+    card = Catalogue(run.items(), run.subtopics())
+    shown = users_of_rule(view_of(run.load_result(), card), lambda *_: None)
     known = {str(it): it for it in run.factors().user_ids.tolist()}
     wanted = as_lists(run.load_result().lists([known[it.name] for it in shown]))
-    card = Catalogue(run.items(), run.subtopics())
     number = dict(zip(card.ids, range(len(card)), strict=True))
     found = {}
     for one in shown:
@@ -251,11 +252,10 @@ MAKES_LISTS = {
     "operate/refit.py": "churn of all lists",
     "operate/refitted_run.py": "churn of all lists",
     "integrations/haystack.py": "calls the serving library; tests/integrations compares them",
-    "report/measured.py": "figures of all lists",
-    "report/users.py": "the report",
     "runs/jobs/dials.py": "compiles lists",
     "runs/jobs/train.py": "recprism recommend",
     "result/result.py": "Result.lists",
+    "result/view.py": "the report and the studio",
     "service/_lists.py": "the service",
     "service/_loaded.py": "warms up",
     "studio/downloads.py": "the studio",

@@ -105,10 +105,19 @@ class Certificate(Displayed):
         return max((at for at, point in enumerate(self.points) if point.certified), default=None)
 
     @property
+    def checks(self) -> tuple[Check, ...]:
+        """The tests of the furthest certified point, one per metric; empty if nothing is certified."""
+        return () if self.last is None else self.points[self.last].checks
+
+    @property
+    def certified(self) -> dict[str, float]:
+        """Metric -> the share of it that is certified not to be lost."""
+        return {it.metric: it.budget for it in self.checks}
+
+    @property
     def limits(self) -> dict[str, float]:
         """Metric -> the largest loss that a list of the furthest certified point may allow; those below 1."""
-        checks = () if self.last is None else self.points[self.last].checks
-        return {it.metric: it.largest_loss for it in checks if it.largest_loss < 1}
+        return {it.metric: it.largest_loss for it in self.checks if it.largest_loss < 1}
 
     def scope(self) -> str:
         """Return a sentence: where the certificate was measured, and where it is assumed to hold."""
@@ -118,7 +127,7 @@ class Certificate(Displayed):
         """Return the verdict in words: the certified budgets, the measured loss, and the step of the path."""
         if self.last is None or self.refusal() is not None:
             return f"No change of the lists is certified ({self.sure()}). {self.refusal()}"
-        last, checks = self.last, self.points[self.last].checks
+        last, checks = self.last, self.checks
         loss = ", ".join(f"{percent(it.loss)} of {it.metric}" for it in checks)
         budgets = ", ".join(f"{percent(it.budget)} of {it.metric}" for it in checks)
         return (
@@ -181,8 +190,7 @@ class Certificate(Displayed):
 
     def figures(self) -> dict[str, Any]:
         """Return metric -> budget and measured loss, of the furthest certified point."""
-        checks = () if self.last is None else self.points[self.last].checks
-        kept = {it.metric: {"budget": it.budget, "loss": it.loss} for it in checks}
+        kept = {it.metric: {"budget": it.budget, "loss": it.loss} for it in self.checks}
         return {"certified": self.last is not None, "confidence": self.confidence, "part": self.part, **kept}
 
     @classmethod

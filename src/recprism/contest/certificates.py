@@ -43,7 +43,7 @@ def certificate_outcomes(
             row: dict[str, Any] = {"goal": metric, "rule": str(goal), "budget": budget, "method": certificate.method}
             row |= {"confidence": certificate.confidence, "stops": len(goal.steps), "trade_off": None}
             if certificate.last is not None:
-                check = certificate.points[certificate.last].checks[0]
+                check = certificate.checks[0]
                 trade_off = path.points[certificate.last].trade_off
                 new = test.judge(lists_at(test, goal, trade_off), (METRIC,))[METRIC]
                 known = ~np.isnan(base) & ~np.isnan(new)

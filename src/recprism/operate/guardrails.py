@@ -69,10 +69,7 @@ def guardrails(run: Run, change: Comparison, guards: Mapping[str, float], goal: 
 def _certified(run: Run) -> dict[str, str]:
     """Return metric -> what the certificate says about the point that the run serves."""
     kept = run.joint_certificate()
-    if kept is None or kept.last is None:
+    if kept is None:
         return {}
     by = "" if kept.part is None else f" on the {kept.part} part"
-    return {
-        it.metric: f"certified{by} to lose at most {percent(it.budget)} ({kept.sure()})"
-        for it in kept.points[kept.last].checks
-    }
+    return {it.metric: f"certified{by} to lose at most {percent(it.budget)} ({kept.sure()})" for it in kept.checks}

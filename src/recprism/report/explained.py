@@ -18,8 +18,8 @@ from recprism.cmb.jobs.factors import explain_factors
 from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part
 from recprism.report.content import Cell, Control, Entry, ErasedPoint, Explained, Feature, User, known
+from recprism.result.catalogue import Catalogue, State, places
 from recprism.result.highlights import example_users
-from recprism.runs.catalogue import Catalogue, State, places
 from recprism.runs.run import Run
 
 ERASURE_DRAWS = 5

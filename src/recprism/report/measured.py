@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
 from recprism.budget.certificate import APPROXIMATE, Certificate
 from recprism.budget.path import Path, walk
 from recprism.budget.popularity import with_popularity
-from recprism.budget.problem import Lists, Problem
+from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.segments import ExposureChange, SegmentChange, SegmentTable
 from recprism.common.progress import ProgressCallback, count_steps
@@ -24,9 +24,10 @@ from recprism.report.content import Change, Chosen, Explained, FrontPoint, User,
 from recprism.report.explained import check_draws, explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
+from recprism.result.catalogue import Catalogue
 from recprism.result.effect import effect
-from recprism.result.highlights import who_pays
 from recprism.result.result import Result
+from recprism.result.view import ResultView, view_of
 from recprism.rule.goal import TERMS, Goal
 from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.parts.questions import keep_audit
@@ -42,30 +43,44 @@ class Measured:
     Attributes:
         run: The run.
         problem: What is served.
-        result: Its result; None if it was only trained.
+        view: Its result; None if it was only trained.
         goal: The goal of the front.
         metric: The metric of the goal.
         asked: The share of accuracy that may be lost.
-        kept: The certificate, with the confidence of all questions to its labels; None without a budget.
         audit: The cost of diversity; None for a result within a budget, whose certificate says it.
         compared: Before against after; None if the run was only trained.
         now: The lists of the model as it is.
-        payers: Changes of accuracy by segments of users; None without labels.
-        exposure: Changes of exposure by segments of items.
     """
 
     run: Run
     problem: Problem
-    result: Result | None
+    view: ResultView | None
     goal: Goal
     metric: str
     asked: float
-    kept: Certificate | None
     audit: Audit | None
     compared: Comparison | None
     now: Evaluation
-    payers: SegmentTable | None
-    exposure: SegmentTable | None
+
+    @property
+    def result(self) -> Result | None:
+        """The result of the run; None if it was only trained."""
+        return None if self.view is None else self.view.result
+
+    @property
+    def kept(self) -> Certificate | None:
+        """The certificate, with the confidence of all questions to its labels; None without a budget."""
+        return None if self.view is None else self.view.certificate
+
+    @property
+    def payers(self) -> SegmentTable | None:
+        """Changes of accuracy by segments of users; None without labels."""
+        return self.view.segments[0] if self.view is not None else self.audit.payers if self.audit else None
+
+    @property
+    def exposure(self) -> SegmentTable | None:
+        """Changes of exposure by segments of items."""
+        return self.view.segments[1] if self.view is not None else self.audit.exposure if self.audit else None
 
     @property
     def labelled(self) -> bool:
@@ -149,12 +164,6 @@ class Measured:
             return None
         return _front_point(path, self.metric, path.points.index(stop.certified), audit.certified_for(self.goal))
 
-    @cached_property
-    def served(self) -> Lists:
-        """``(n_users, k)`` the judged lists of the result."""
-        assert self.result is not None
-        return self.result.ranked(live=False)[0]
-
 
 @dataclass(frozen=True)
 class Why:
@@ -180,22 +189,18 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
         check_draws(draws)
     objective = f"subtopic_coverage@{problem.k}" if result is None else result.objective
     goal, asked = _goal_of(run, objective, has_subtopics=len(problem.subtopics) > 0), _asked_budget(run)
-    metric, kept = goal.metrics(problem.k)[0], run.joint_certificate()
-    audit = None
-    if kept is None:
+    metric, audit = goal.metrics(problem.k)[0], None
+    if result is None or result.certificate is None:
         audit = cost_of_diversity(problem, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)
         keep_audit(problem, audit)
     if result is None:
         assert audit is not None
-        return Measured(
-            run, problem, None, goal, metric, asked, kept, audit, None, audit.now, audit.payers, audit.exposure
-        )
+        return Measured(run, problem, None, goal, metric, asked, audit, None, audit.now)
     has_labels = len(problem.split.part(part)) > 0
     found = effect(result, _metrics((metric, objective), has_labels), on_step=tell)
     now = with_popularity(found.before, problem.split, part, problem.context)
-    of_result = Measured(run, problem, result, goal, metric, asked, kept, audit, found.change, now, None, None)
-    payers, exposure = who_pays(problem, of_result.served)
-    return replace(of_result, payers=payers, exposure=exposure)
+    view = view_of(result, Catalogue(run.items(), problem.subtopics))
+    return Measured(run, problem, view, goal, metric, asked, audit, found.change, now)
 
 
 def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCallback) -> Why:
@@ -207,16 +212,17 @@ def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCall
         seed: Of the controls.
         tell: Receives progress.
     """
-    result, part = found.result, found.problem.part
-    if result is None:
+    part = found.problem.part
+    if found.view is None:
         return Why()
+    result = found.view.result
     if result.rule is None:
         about, users = explained_content(found.run, part=part, draws=draws, seed=seed, tell=tell)
         return Why(None, about, users)
     rule = kept_in_short(found.run, part=part, draws=draws, seed=seed)
     if rule is None:
         rule = result.explain(draws=draws, seed=seed, on_step=tell).in_short()
-    return Why(rule, None, users_of_rule(found.run, result, tell))
+    return Why(rule, None, users_of_rule(found.view, tell))
 
 
 # -- budget and goal --------------------------------------------------------------------------------------------------
@@ -264,9 +270,7 @@ def _chosen(compared: Comparison, metric: str, kept: Certificate | None) -> Chos
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
-    checks = () if kept.last is None else kept.points[kept.last].checks
-    budget = next((check.budget for check in checks if check.metric == COST), None)
-    return Chosen(-loss, gain, budget, kept.sentence())
+    return Chosen(-loss, gain, kept.certified.get(COST), kept.sentence())
 
 
 def _now(now: Evaluation) -> tuple[Change, ...]:

@@ -343,10 +343,10 @@ class Result(Displayed):
         kept, rule = (self.certificate, self.rule) if of is None else (of.certificate, of.rule)
         if kept is None or kept.last is None or rule is None:
             return None
-        checks = kept.points[kept.last].checks
+        checks = kept.checks
         kept = kept if self.run is None else self.run.together_with_others(kept)
         return Promise(
-            budgets={it.metric: it.budget for it in checks},
+            budgets=kept.certified,
             losses={it.metric: it.loss for it in checks},
             confidence=kept.confidence or None,
             questions=kept.questions,

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from recprism.budget.certificate import Certificate
 from recprism.errors import InputError, RecprismError
 from recprism.runs.event_log import STEPS
 from recprism.runs.parts.stage import SEARCH, stages
@@ -111,7 +110,7 @@ def _row(run: Run) -> ListedResult:
         config.data.source,
         goal,
         within.budgets if within else {},
-        _losses(certified),
+        {} if certified is None else certified.certified,
         None if certified is None or certified.last is None else certified.sure(),
         _date(run),
     )
@@ -123,12 +122,6 @@ def _state(run: Run, searching: Run | None) -> State:
     if searching is not None:
         return "searching"
     return "diversified" if run.is_diversified() else "trained"
-
-
-def _losses(certified: Certificate | None) -> dict[str, float]:
-    if certified is None or certified.last is None:
-        return {}
-    return {check.metric: check.budget for check in certified.points[certified.last].checks}
 
 
 def _date(run: Run) -> str | None:

@@ -23,7 +23,7 @@ from recprism.studio.view import Change, View
 
 def lists_file(view: View, change: Change, *, live: bool = True) -> FileResponse:
     """Return a CSV with user_id, item_id and rank: live lists, or the judged ones."""
-    lists = view.context(change, live=True).rank(view.model_of(change))[0] if live else change.lists
+    lists = change.context(live=True).rank(change.result.model)[0] if live else change.lists
     users, places = np.nonzero(lists >= 0)
     numbers = lists[users, places]
     frame = {
@@ -36,7 +36,7 @@ def lists_file(view: View, change: Change, *, live: bool = True) -> FileResponse
 
 def vectors_file(view: View, change: Change) -> FileResponse:
     """Return a zip of factors.safetensors and factors.json, which ``Factors.load`` reads; banned items are left out."""
-    vectors = _vectors(view, change)
+    vectors = _vectors(change)
     kept = vectors.of_items(np.setdiff1d(np.arange(vectors.n_items), view.problem.resolved.banned))
 
     def write(path: Path) -> None:
@@ -67,12 +67,12 @@ def _name(change: Change) -> str:
     return f"{change.towards}-{'result' if change.point is None else change.point}"
 
 
-def _vectors(view: View, change: Change) -> Factors:
+def _vectors(change: Change) -> Factors:
     """Return the vectors of players or of the model; those of a rule are compiled for live lists."""
-    model = view.model_of(change)
+    model = change.result.model
     if isinstance(model, Factors):
         return model
-    return UserVectors().compile(view.context(change, live=True), change.own_rule)
+    return UserVectors().compile(change.context(live=True), change.result.own_rule())
 
 
 def _sent(name: str, media_type: str, write: Callable[[Path], None]) -> FileResponse:

@@ -37,12 +37,13 @@ def answer(view: View, change: Change, item: str) -> schemas.ItemAnswer:
 def reasons(view: View, change: Change, item: str) -> schemas.ItemReasons:
     """Count the reasons for which lists gained an item, over the first users who did."""
     number = view.item_row(item)
-    if change.rule is None or change.rule.lifts is not None:
+    rule = change.result.rule
+    if rule is None or rule.lifts is not None:
         return schemas.ItemReasons(asked=0, reasons=[])
     gained = (change.lists == number).any(1) & ~(view.problem.base_lists == number).any(1)
     rows = np.flatnonzero(gained)[:ASKED].tolist()
     own = view.catalogue.ids[number]
-    codes = (reason_codes(view.problem, change.rule, view.ids[row]).get(own) for row in rows)
+    codes = (reason_codes(view.problem, rule, view.ids[row]).get(own) for row in rows)
     counts = Counter(it[0] for it in codes if it)
     named = [schemas.CountedReason(reason=CODES[code], lists=n) for code, n in counts.most_common()]
     return schemas.ItemReasons(asked=len(rows), reasons=named)

@@ -10,15 +10,17 @@ from dataclasses import asdict, dataclass
 from threading import Lock
 from typing import Literal
 
+from recprism.budget.certificate import Certificate
 from recprism.errors import RecprismError
 from recprism.result.effect import effect
+from recprism.result.front import METRICS
 from recprism.rule.goal import Goal
 from recprism.runs.run import Run
 from recprism.runs.status import run_status
-from recprism.runs.stored_path import METRICS, stored_path
+from recprism.runs.stored_path import stored_path
 from recprism.studio import schemas
 from recprism.studio.downloads import has_report
-from recprism.studio.view import View
+from recprism.studio.view import Change, View
 
 log = logging.getLogger(__name__)
 Phase = Literal["waiting", "preparing", "ready", "broken"]
@@ -173,7 +175,7 @@ class OpenedRun:
 
     def _open(self, stamp: Stamp) -> None:
         view = View(self.run)
-        served = self._what_is_served() if self.run.is_diversified() else None
+        served = None if view.own_change is None else self._what_is_served(view.own_change)
         self._add_path(view, view.first_goal, stamp)
         _ = view.own_change, view.cards, view.segments, view.problem.base_lists  # before the first question
         with self._lock:
@@ -195,27 +197,15 @@ class OpenedRun:
 
         view.paths[goal] = stored_path(self.run, goal, report)
 
-    def _what_is_served(self) -> schemas.Served:
-        found = self.run.load_result()
-        change = effect(found).change
+    def _what_is_served(self, found: Change) -> schemas.Served:
+        change = effect(found.result).change
         rows = [row for row in change.rows if row.name in METRICS]
         return schemas.Served(
             goal=found.towards,
             before={row.name: row.a for row in rows},
             after={row.name: row.b for row in rows},
             changes={row.name: row.relative for row in rows},
-            certified=self._certified(),
-        )
-
-    def _certified(self) -> schemas.Certified | None:
-        """Return what the certificate says about its first metric; None if nothing was certified."""
-        kept = self.run.joint_certificate()
-        if kept is None or kept.last is None:
-            return None
-        check = kept.points[kept.last].checks[0]
-        sure = kept.sure() if check.clusters is None else f"{kept.sure()}, {check.clusters:,} clusters"
-        return schemas.Certified(
-            metric=check.metric, loss=check.budget, confidence=sure, users=check.users, part=kept.part or "test"
+            certified=_certified(found.certificate),
         )
 
     # -- helpers ------------------------------------------------------------------------------------------------------
@@ -237,3 +227,14 @@ class OpenedRun:
 
 def _computing(goal: Goal) -> str:
     return f"computing the path towards {goal}"
+
+
+def _certified(kept: Certificate | None) -> schemas.Certified | None:
+    """Return what the certificate says about its first metric; None if nothing was certified."""
+    if kept is None or not kept.checks:
+        return None
+    check = kept.checks[0]
+    sure = kept.sure() if check.clusters is None else f"{kept.sure()}, {check.clusters:,} clusters"
+    return schemas.Certified(
+        metric=check.metric, loss=check.budget, confidence=sure, users=check.users, part=kept.part or "test"
+    )

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.forms.steering import own_settings, steer
-from recprism.models.factors import COSINE
-from recprism.runs.jobs.reasons import UserReasons, newcomer_reasons
+from recprism.result.reasons import UserReasons
 from recprism.studio import commands, schemas
 from recprism.studio.view import Change, View
 
@@ -25,7 +24,7 @@ NO_DIALS = "There are no sliders here: they need a rule, categories of the items
 def answer(view: View, change: Change, user: str, *, live: bool = True) -> schemas.UserAnswer:
     """Return a user's history, lists before and after, and dials. Reasons are another question: they take longer."""
     row = view.user_row(user)
-    before, after = view.lists_of(change, row, live=live)
+    before, after = change.lists_of(row, live=live)
     dials = _dials(view, change, row, live)
     return schemas.UserAnswer.model_construct(
         user=view.ids[row],
@@ -34,7 +33,7 @@ def answer(view: View, change: Change, user: str, *, live: bool = True) -> schem
         note=_note(change),
         before=view.entries(before, after, "gone"),
         after=view.entries(after, before, "new"),
-        history=_history(view, view.context(change, live=live).seen, row),
+        history=_history(view, change.context(live=live).seen, row),
         dials=dials,
         dials_note="" if dials else NO_DIALS,
         command=commands.why(view.run, view.ids[row], judged=not live) if change.point is None else "",
@@ -44,11 +43,7 @@ def answer(view: View, change: Change, user: str, *, live: bool = True) -> schem
 def reasons(view: View, change: Change, user: str, *, live: bool = True) -> schemas.ReasonsAnswer:
     """Return the reason of every new item, in the words for the user."""
     row = view.user_row(user)
-    found: dict[int, str] = {}
-    if change.rule is not None:
-        after = view.lists_of(change, row, live=live)[1]
-        case = view.context(change, live=live)
-        found = newcomer_reasons(case, change.rule, row, after, view.titles.__getitem__)
+    found = change.reasons_of(row, live=live)
     named = [schemas.ItemReason(id=view.catalogue.ids[item], reason=said) for item, said in found.items()]
     return schemas.ReasonsAnswer(user=view.ids[row], reasons=named)
 
@@ -57,7 +52,7 @@ def why(view: View, change: Change, user: str, item: str, *, live: bool = True) 
     """Explain one item of the list or outside it, with its price."""
     row, number = view.user_row(user), view.item_row(item)
     about = _about(view, change, row, live)
-    inside = number in view.lists_of(change, row, live=live)[1]
+    inside = number in change.lists_of(row, live=live)[1]
     found = about.why(item) if inside else about.why_not(item)
     option = {"item": item} if inside else {"why_not": item}
     said = (found.for_users(about.name), found.sentence(about.name))
@@ -79,12 +74,12 @@ def steered(
     view: View, change: Change, user: str, settings: Mapping[str, float], *, live: bool = True
 ) -> schemas.SteerAnswer:
     """Return the user's list with dials set."""
-    if change.result is None:
+    if change.point is not None:
         raise InputError("sliders set the dials of the run's result; show the result instead of a stop of the path")
     row = view.user_row(user)
     about = change.result.context(live=live), change.result.own_rule()
     found = steer(*about, view.ids[row], settings, change.result.steering)
-    base = view.lists_of(change, row, live=live)[0]
+    base = change.lists_of(row, live=live)[0]
     return schemas.SteerAnswer.model_construct(
         user=view.ids[row],
         settings=dict(found.settings),
@@ -110,26 +105,23 @@ def _said(
 
 def _about(view: View, change: Change, row: int, live: bool) -> UserReasons:
     """Return what answers questions about one list."""
-    if change.rule is None:
+    rule = change.result.rule
+    if rule is None:
         raise InputError(_note(change))
-    case = view.context(change, live=live)
-    return UserReasons(case, change.rule, view.ids[row], view.catalogue.titles, live)
+    return UserReasons(change.context(live=live), rule, view.ids[row], view.catalogue.titles, live)
 
 
 def _note(change: Change) -> str:
-    if change.find_rule is not None:
+    if change.point or (change.point is None and change.result.rule is not None):
         return ""
-    return BY_PLAYERS if change.result is not None and change.result.is_changed else UNCHANGED
+    return BY_PLAYERS if change.point is None and change.result.is_changed else UNCHANGED
 
 
 def _dials(view: View, change: Change, row: int, live: bool) -> list[schemas.Dial]:
     """Compile the dials of a user, next to the user's own settings; none where a result cannot have any."""
-    found = change.result
-    steerable = found is not None and found.rule is not None and len(view.subtopics) and view.factors.metric != COSINE
-    if found is None or not steerable:
+    if change.point is not None:
         return []
-    own = own_settings(found.steering, view.ids[row])
-    shares = found.dials([view.ids[row]], live=live).shares_of(row)
+    own, shares = own_settings(change.result.steering, view.ids[row]), change.dials_of(row, live=live)
     return [schemas.Dial.model_construct(name=name, share=it, own=own.get(name, 0.0)) for name, it in shares.items()]
 
 

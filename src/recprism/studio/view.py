@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.path import rule_at
-from recprism.budget.problem import Problem, Ranker
 from recprism.budget.segments import user_segments
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
 from recprism.operate.budget_share import budget_of
-from recprism.result.highlights import who_pays
+from recprism.result.catalogue import Card, Catalogue, Place, places
+from recprism.result.front import StoredPath
 from recprism.result.result import Result
+from recprism.result.view import ResultView
 from recprism.rule.goal import TERMS, Goal
-from recprism.rule.rule import Rule
-from recprism.runs.catalogue import Card, Catalogue, Place, places
 from recprism.runs.config import BudgetConfig
 from recprism.runs.run import Run
-from recprism.runs.stored_path import StoredPath
 from recprism.studio import schemas
 
 SHOWN = 8  # hits of a search
@@ -34,40 +32,23 @@ DEFAULT_BUDGET = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class Change(ResultView):
     """What a page compares with the lists of the trained model: the run's result, or a stop of a path.
 
     Attributes:
         label: What made it, in words.
-        lists: ``(n_users, k)`` item numbers of the judged lists.
-        find_rule: Finds what makes the lists; None if players found a change of vectors, or nothing changes.
         goal: Where the path leads; None for a change that players found.
-        point: The stop of the path; None for the result.
-        result: The run's result; None for a stop.
+        point: The stop of the path; None for the run's result.
     """
 
-    label: str
-    lists: NDArray[Any]
-    find_rule: Callable[[], Rule] | None
-    goal: Goal | None
+    label: str = ""
+    goal: Goal | None = None
     point: int | None = None
-    result: Result | None = None
 
     @property
     def towards(self) -> str:
         """Where the path leads, in words."""
-        return str(self.goal) if self.result is None else self.result.towards
-
-    @cached_property
-    def rule(self) -> Rule | None:
-        """What makes the lists; for goals of exposure this is a search, so ask on the thread that ranks."""
-        return None if self.find_rule is None else self.find_rule()
-
-    @property
-    def own_rule(self) -> Rule:
-        """The rule of a change that has one."""
-        assert self.rule is not None
-        return self.rule
+        return self.result.towards if self.point is None else str(self.goal)
 
 
 class View:
@@ -80,7 +61,7 @@ class View:
         self.catalogue = Catalogue(run.items(), self.subtopics)
         self.paths: dict[Goal, StoredPath] = {}
         self._described: dict[Goal, schemas.PathAnswer] = {}
-        self._payers: dict[tuple[Goal | None, int | None], schemas.PayersAnswer] = {}
+        self._stops: dict[tuple[Goal, int], Change] = {}
         self.ids: list[int | str] = self.factors.user_ids.tolist()
 
     # -- goals, users and items ---------------------------------------------------------------------------------------
@@ -151,11 +132,6 @@ class View:
         """The cards of all items, by item number."""
         return [self.catalogue[item] for item in range(len(self.catalogue))]
 
-    @cached_property
-    def titles(self) -> dict[Any, str]:
-        """Item id -> title."""
-        return dict(zip(self.catalogue.ids, self.catalogue.titles, strict=True))
-
     # -- what a page is about -----------------------------------------------------------------------------------------
 
     @cached_property
@@ -169,9 +145,8 @@ class View:
         found = self.result
         if found is None:
             return None
-        lists, rule = found.ranked(live=False)[0], found.rule
-        find_rule = None if rule is None else lambda: rule
-        return Change("the result of this run", lists, find_rule, found.goal, None, found)
+        lists = found.ranked(live=False)[0]
+        return Change(found.problem, self.catalogue, lambda: found, lists, "the result of this run", found.goal)
 
     def change(self, goal: Goal | None, budget: float, certified: bool, point: int | None) -> Change:
         """Return the requested change: without a goal the run's result, or where there is none, a stop of its path."""
@@ -179,27 +154,15 @@ class View:
             return self.own_change
         path = self.path(self.first_goal if goal is None else goal)
         at = self._stop(path, budget, certified, point)
-        find_rule = partial(rule_at, self.problem, path.goal, path.trade_offs[at]) if at else None
-        label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
-        return Change(label, path.lists[at], find_rule, path.goal, at)
+        if (path.goal, at) not in self._stops:
+            label = f"stop {at} of {len(path.trade_offs) - 1} towards {path.goal}"
+            stop = (path.lists[at], label, path.goal, at)
+            self._stops[path.goal, at] = Change(self.problem, self.catalogue, partial(self._result_at, path, at), *stop)
+        return self._stops[path.goal, at]
 
-    def context(self, change: Change, *, live: bool) -> Problem:
-        """Return the context of a change: that of the run's result may keep items of older lists."""
-        case = self.problem if change.result is None else change.result.problem
-        return case.live() if live else case
-
-    def lists_of(self, change: Change, row: int, *, live: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a user's list before and after, (k,) each."""
-        case = self.context(change, live=live)
-        if not live:
-            return case.base_lists[row], change.lists[row]
-        return case.base_lists[row], case.rank(self.model_of(change), users=np.array([row]))[0][0]
-
-    def model_of(self, change: Change) -> Ranker:
-        """Return what makes the lists of a change: a rule, the vectors of players, or the trained model."""
-        if change.result is not None:
-            return change.result.model
-        return self.problem.base if change.rule is None else change.rule
+    def _result_at(self, path: StoredPath, at: int) -> Result:
+        """Return a stop of a path as a result; for goals of exposure this is a search."""
+        return Result(self.problem, path.goal, rule_at(self.problem, path.goal, path.trade_offs[at]) if at else None)
 
     def _stop(self, path: StoredPath, budget: float, certified: bool, point: int | None) -> int:
         if point is None:
@@ -249,13 +212,7 @@ class View:
 
     def payers(self, change: Change) -> schemas.PayersAnswer:
         """Return the change of NDCG@10 by groups of users."""
-        key = (change.goal, change.point)
-        if key not in self._payers:
-            self._payers[key] = self._who_pays(change.lists)
-        return self._payers[key]
-
-    def _who_pays(self, lists: NDArray[Any]) -> schemas.PayersAnswer:
-        users, _ = who_pays(self.problem, lists)
+        users, _ = change.segments
         if users is None:
             return schemas.PayersAnswer(sentence="", rows=[])
         fields = schemas.Payer.model_fields
@@ -273,15 +230,10 @@ class View:
         if segment not in self.segments:
             raise InputError(f"there is no segment {segment!r}; there are {', '.join(self.segments)}")
         rows = np.flatnonzero(self.segments[segment])
-        new = self._newcomers(change)[rows]
+        new = change.newcomers[rows]
         first = np.argsort(-new, kind="stable")[:MOST_USERS]
         users = [schemas.SegmentUser(user=self.ids[rows[at]], new=int(new[at])) for at in first]
         return schemas.SegmentAnswer(segment=segment, total=len(rows), users=users)
-
-    def _newcomers(self, change: Change) -> NDArray[np.int64]:
-        """Return ``(n_users,)`` how many items of each list the base list lacks."""
-        kept = (change.lists[:, :, None] == self.problem.base_lists[:, None, :]).any(2)
-        return np.asarray((~kept & (change.lists >= 0)).sum(1))
 
     # -- lists --------------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def steer(
     - `recprism steer runs/x --user 17 --set Animation=+0.2`
     - `recprism steer runs/x --user 17 --set Drama=-0.1 --set War=0.1 --keep`
     """
-    from recprism.runs.catalogue import titles_of
+    from recprism.result.catalogue import titles_of
     from recprism.runs.jobs.dials import steer_run
     from recprism.runs.run import Run
 

@@ -19,7 +19,7 @@ from recprism.common.progress import ProgressCallback
 from recprism.data.split import Part, Split
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.runs.catalogue import titles_of
+from recprism.result.catalogue import titles_of
 from recprism.runs.run import Run
 
 

@@ -17,7 +17,7 @@ from recprism.data.readers.categories import CategoryColumns, long_categories, r
 from recprism.data.readers.tables import ROW, read_table
 from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.runs.catalogue import titles_of
+from recprism.result.catalogue import titles_of
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)

@@ -64,6 +64,11 @@ class Catalogue:
         return sorted(found, key=lambda item: (not self._folded[item].startswith(wanted), self._folded[item]))[:n]
 
     @cached_property
+    def title_of(self) -> dict[Any, str]:
+        """Item id -> title."""
+        return dict(zip(self.ids, self.titles, strict=True))
+
+    @cached_property
     def _folded(self) -> list[str]:
         return [title.casefold() for title in self.titles]
 

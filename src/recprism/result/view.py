@@ -1,0 +1,102 @@
+"""What pages show of a result: lists before and after, who pays, reasons, dials and the certificate, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.budget.certificate import Certificate
+from recprism.budget.problem import Lists, Problem
+from recprism.budget.segments import SegmentTable
+from recprism.errors import InputError
+from recprism.result.catalogue import Catalogue
+from recprism.result.highlights import who_pays
+from recprism.result.reasons import newcomer_reasons
+from recprism.result.result import Result
+
+
+@dataclass(frozen=True, eq=False)
+class ResultView:
+    """What report, studio and terminal show of a result, or of a step of a path.
+
+    Attributes:
+        problem: The judged context.
+        catalogue: The items.
+        find: Makes the result, when it is first needed: to find a rule may be a search.
+        judged: ``(n_users, k)`` the judged lists; None makes them when they are first needed.
+    """
+
+    problem: Problem
+    catalogue: Catalogue
+    find: Callable[[], Result]
+    judged: Lists | None = None
+
+    @cached_property
+    def result(self) -> Result:
+        """What makes the lists."""
+        return self.find()
+
+    @cached_property
+    def lists(self) -> Lists:
+        """``(n_users, k)`` the judged lists after the change."""
+        return self.result.ranked(live=False)[0] if self.judged is None else self.judged
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """What is certified, with the confidence of all questions that its labels answered."""
+        own, run = self.result.certificate, self.result.run
+        return own if own is None or run is None else run.together_with_others(own)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether held-out interactions judge."""
+        return len(self.problem.split.part(self.problem.part)) > 0
+
+    # -- all users ----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def segments(self) -> tuple[SegmentTable | None, SegmentTable]:
+        """Accuracy by segments of users (None without labels), and exposure by segments of items."""
+        return who_pays(self.problem, self.lists)
+
+    @cached_property
+    def newcomers(self) -> NDArray[np.int64]:
+        """``(n_users,)`` how many items of each list the base list lacks."""
+        kept = (self.lists[:, :, None] == self.problem.base_lists[:, None, :]).any(2)
+        return np.asarray((~kept & (self.lists >= 0)).sum(1))
+
+    # -- one user -----------------------------------------------------------------------------------------------------
+
+    def context(self, *, live: bool) -> Problem:
+        """Return the live context, or the judged one."""
+        return self.problem.live() if live else self.problem
+
+    def lists_of(self, row: int, *, live: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return a user's list before and after, ``(k,)`` each."""
+        case = self.context(live=live)
+        after = case.rank(self.result.model, users=np.array([row]))[0][0] if live else self.lists[row]
+        return case.base_lists[row], after
+
+    def reasons_of(self, row: int, *, live: bool = True) -> dict[int, str]:
+        """Return item number -> why it is new in a user's list; empty if no rule made the list."""
+        if self.result.rule is None:
+            return {}
+        after, titles = self.lists_of(row, live=live)[1], self.catalogue.title_of
+        return newcomer_reasons(self.context(live=live), self.result.rule, row, after, titles.__getitem__)
+
+    def dials_of(self, row: int, *, live: bool = True) -> dict[str, float]:
+        """Return category -> weight of a user, as a share of the user's score range; empty if there can be none."""
+        try:
+            return self.result.dials(self.problem.split.user_ids[[row]], live=live).shares_of(row)
+        except InputError:  # no rule, no categories, or a model without dials
+            return {}
+
+
+def view_of(result: Result, catalogue: Catalogue) -> ResultView:
+    """Return the view of a result."""
+    return ResultView(result.problem, catalogue, lambda: result)
