@@ -53,7 +53,7 @@ def diversify_list(
     Raises:
         InputError: If an argument is invalid, or there are neither categories nor embeddings.
 
-    >>> found = diversify_list(["a", "b", "c"], [3, 2, 1], categories=["jazz", "jazz", "rock"], k=2)
+    >>> found = diversify_list(["a", "b", "c"], [3, 2, 1], categories=["jazz", "jazz", "rock"], k=2, trade_off=0.5)
     >>> found.ids, found.base
     (('a', 'c'), ('a', 'b'))
     """
