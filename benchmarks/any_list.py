@@ -75,7 +75,7 @@ def model_cases(name: str, data_root: str | None, n_lists: int) -> list[Case]:
     """The best unseen items of users of a data set."""
     data = load_dataset(name, data_root=data_root)
     split = data.split(seed=0)
-    problem = Problem(BPRMF(dim=50).fit(split, seed=0, device="cpu"), split, data.subtopics, "test")
+    problem = Problem(BPRMF(dim=50).fit(split, seed=0, device="cpu"), split, data.categories, "test")
     users = np.random.default_rng(0).permutation(len(split.user_ids))[:n_lists]
     items, scores = (np.asarray(it)[users, :N] for it in problem.candidates)
     vectors = problem.factors.search_vectors[1]

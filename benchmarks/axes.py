@@ -3,12 +3,12 @@
     python benchmarks/axes.py --data-root DIR [--seeds 4] [--json]
 
 ML-1M, BPRMF with its defaults, one 8:1:1 split, several seeds of the training. On each recommender's raw axes and on
-on the canonical axes: the share of factors with a reliable name (subtopics, popularity, year; on held-out items),
+on the canonical axes: the share of factors with a reliable name (categories, popularity, year; on held-out items),
 and how far the seeds agree on CMB-Shared. "by number" compares axis 0 with axis 0. The training starts from singular
 vectors of the interactions, so its raw axes are half canonical already; "turned" are the raw axes after a random
 rotation for each seed, which no list notices: what arbitrary axes give. Players on a strong axis move more, so axes in
 the order of their strength agree for that reason alone: "beyond strength" compares what is left of Shared after a curve
-through the axes' strengths (dividing by the spread of the users would turn the order round instead). "matched" pairs
+through the axes' strengths (dividing by the users' spread would turn the order round instead). "matched" pairs
 the axes of two seeds by the correlation of their items first, which can be done for any axes, and says how alike the
 pairs are. About ten minutes on two idle cores.
 """
@@ -65,10 +65,10 @@ def turned_at_random(factors: Factors) -> Factors:
 def one_seed(factors: Factors, method: str, data: Dataset, split: Split, labels: Labels) -> dict[str, Any]:
     """What players move on these axes, and which of the axes have a name."""
     turned, about = on_axes(factors, method)
-    model = CMB(diversity="subtopic_coverage").fit(turned, split, data.subtopics)
+    model = CMB(diversity="subtopic_coverage").fit(turned, split, data.categories)
     change = Change.of(turned, model.delta_)
     assert change.item is not None
-    judge = Evaluator.on(split, "validation", turned, data.subtopics, ["subtopic_coverage@10", "ndcg@10"])
+    judge = Evaluator.on(split, "validation", turned, data.categories, ["subtopic_coverage@10", "ndcg@10"])
     before, after = judge.means(turned), judge.means(model.factors_)
     factors_named = name_coordinates(turned.item, labels)
     found = name_coordinates(directions(change, N_DIRECTIONS).items, labels)
@@ -131,7 +131,7 @@ def main() -> None:
     data = load_dataset("ml-1m", preset="paper", data_root=words.data_root)
     split = data.split(seed=0)
     year = data.attributes["year"].to_numpy().astype(float)
-    labels = Labels.of(data.subtopics, popularity=split.train.col_counts, year=year)
+    labels = Labels.of(data.categories, popularity=split.train.col_counts, year=year)
     trained = [BPRMF().fit(split, seed=seed) for seed in range(words.seeds)]
     rows = [
         summary(method, [one_seed(factors, method, data, split, labels) for factors in trained]) for method in METHODS

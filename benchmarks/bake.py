@@ -47,8 +47,8 @@ class World:
         self.split = data.split(seed=0)
         self.seen = self.split.seen_before("test")
         self.factors = BPRMF(dim=self.dim).fit(self.split, seed=0, device="cpu")
-        self.features = Features(vectors=self.factors.item, subtopics=data.subtopics)
-        self.subtopics = data.subtopics
+        self.features = Features(vectors=self.factors.item, categories=data.categories)
+        self.categories = data.categories
 
     def lists(self, name: str, trade_off: float, k: int, seen: SparseRows) -> Any:
         candidates, scores = self.factors.rank(max(CANDIDATES, 2 * k), exclude=seen)
@@ -56,7 +56,7 @@ class World:
 
     @cached_property
     def context(self) -> Context:
-        return Context.from_split(self.split, "validation", subtopics=self.subtopics)
+        return Context.from_split(self.split, "validation", categories=self.categories)
 
     def ndcg(self, name: str, trade_off: float) -> float:
         lists = self.lists(name, trade_off, K, self.split.train)

@@ -32,7 +32,7 @@ from recprism.cmb.factors.checks import Question, run_checks
 from recprism.cmb.factors.verdict import Verdict
 from recprism.cmb.text.efm import item_quality, mentions_of_pairs, user_attention
 from recprism.cmb.text.feature_folder import FeatureTables, tables_of_reviews
-from recprism.data import Dataset, Preparation, Split, Subtopics
+from recprism.data import Categories, Dataset, Preparation, Split
 from recprism.data.dataset import Tables
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.metrics import Context, evaluate
@@ -73,10 +73,10 @@ def our_part(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tables, found["extraction"] = extracted(path)
     data = dataset(tables, Preparation())
-    clusters = tables.tables["clusters"].group_by("subtopic", maintain_order=True).agg("feature")
-    found["subtopics"] = {
+    clusters = tables.tables["clusters"].group_by("category", maintain_order=True).agg("feature")
+    found["categories"] = {
         "clusters": clusters.to_dicts(),
-        "per_item": len(data.subtopics.items) / len(data.subtopics.items.row_counts),
+        "per_item": len(data.categories.items) / len(data.categories.items.row_counts),
     }
     found["models"] = [compared_models(data.split(seed=seed), tables, seed) for seed in SEEDS]
     split = data.split(seed=0)
@@ -84,8 +84,8 @@ def our_part(path: Path) -> dict[str, Any]:
     models = [FeatureModel().fit(split, features, seed=seed, device="cpu") for seed in SEEDS]
     found["objectives"] = {}
     for goal in GOALS:
-        fitted = [CMB(goal, side="item", device="cpu").fit(model, split, data.subtopics) for model in models]
-        found["objectives"][goal] = row = explained(fitted[0], fitted[1:], goal, split, data.subtopics, features.names)
+        fitted = [CMB(goal, side="item", device="cpu").fit(model, split, data.categories) for model in models]
+        found["objectives"][goal] = row = explained(fitted[0], fitted[1:], goal, split, data.categories, features.names)
         print(goal, json.dumps(row), flush=True)
         if goal == HEAT_GOAL:
             found["heat"] = heat_map(fitted[0], features.names, tables)
@@ -110,10 +110,10 @@ def paper_part(path: Path) -> dict[str, Any]:
     moved: dict[tuple[str, str], np.ndarray] = {}
     for goal, accuracy in (*PAPER_OBJECTIVES, PAPER_HEAT):
         asked = {"diversity": goal, "accuracy": accuracy, "device": "cpu"}
-        fitted = [CMB.preset("paper", **asked, seed=seed).fit(base, split, data.subtopics) for seed in PAPER_SEEDS]
+        fitted = [CMB.preset("paper", **asked, seed=seed).fit(base, split, data.categories) for seed in PAPER_SEEDS]
         moved[goal, accuracy] = np.stack([np.abs(item_change(model)).mean(0) for model in fitted])
         tops = [[features.names[at] for at in np.argsort(-it)[:TOP]] for it in moved[goal, accuracy]]
-        row = explained(fitted[0], fitted[1:], goal, split, data.subtopics, features.names)
+        row = explained(fitted[0], fitted[1:], goal, split, data.categories, features.names)
         row |= {"goal": goal, "accuracy": accuracy, "top_of_seeds": tops}
         row["paper"] = [
             {"feature": name, "extracted": name in features.names}
@@ -147,7 +147,7 @@ def seeds_or_objectives(moved: np.ndarray) -> dict[str, list[float]]:
 
 def dataset(tables: FeatureTables, preparation: Preparation) -> Dataset:
     return Dataset.from_tables(
-        "reviews", Tables(tables.tables["interactions"], tables.tables["subtopics"]), preparation
+        "reviews", Tables(tables.tables["interactions"], tables.tables["categories"]), preparation
     )
 
 
@@ -213,30 +213,30 @@ def compared_models(split: Split, tables: FeatureTables, seed: int) -> dict[str,
 
 
 def metric(
-    factors: Factors, split: Split, name: str, subtopics: Subtopics | None = None, base: Factors | None = None
+    factors: Factors, split: Split, name: str, categories: Categories | None = None, base: Factors | None = None
 ) -> float:
     """Mean on the test part; distances between items are taken on the base features."""
-    more = {} if subtopics is None else {"subtopics": subtopics}
+    more = {} if categories is None else {"categories": categories}
     context = Context.from_split(split, "test", vectors=(base or factors).item, **more)
     lists, _ = factors.rank(10, exclude=split.seen_before("test"))
     return evaluate(lists, context, [f"{name}@10"], bootstrap=0).scores[0].mean
 
 
 def explained(
-    model: CMB, others: list[CMB], goal: str, split: Split, subtopics: Subtopics, names: tuple[str, ...]
+    model: CMB, others: list[CMB], goal: str, split: Split, categories: Categories, names: tuple[str, ...]
 ) -> dict[str, Any]:
     """The features that moved most, what it gained on test, and what changes that know nothing gain."""
     base, delta = model.base_, item_change(model)
 
     def value(change: np.ndarray, name: str = goal) -> float:
-        return metric(base.with_vectors(item=base.item + change), split, name, subtopics, base)
+        return metric(base.with_vectors(item=base.item + change), split, name, categories, base)
 
     shuffled = [value(permuted(model.delta_.item, seed, "item").numpy()) for seed in range(DRAWS)]
     learned = value(delta)
     moved = np.abs(delta).mean(0)
     agreement = [float(spearmanr(moved, np.abs(item_change(other)).mean(0)).statistic) for other in others]
     asked = Question(f"{goal}@10", "raw", draws=DRAWS)
-    controls = run_checks(model, split, subtopics, asked).controls
+    controls = run_checks(model, split, categories, asked).controls
     return {
         "verdict": Verdict.of(controls).to_dict(),
         "top": [{"feature": names[at], "mean_change": float(moved[at])} for at in np.argsort(-moved)[:TOP]],

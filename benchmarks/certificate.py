@@ -43,7 +43,7 @@ from harness import Claim, parser, report
 from recprism.budget.certifying import Question, certify, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import lists_at
-from recprism.rule.lifts import LiftSearch, first_in_own_order, ranked_with_lifts
+from recprism.rule.boosts import BoostSearch, first_in_own_order, ranked_with_boosts
 from recprism.rule.limits import beyond_limits, limit_of
 from recprism.runs import Run
 from recprism.testing.synthetic import World, diversified, draw_values, make_world, measured, with_loss
@@ -150,9 +150,9 @@ def market() -> tuple[World, NDArray[Any], Array]:
 def boosted(n: int, generator: Generator, method: str, seed: int, *, goal: str) -> bool:
     world, items, scores = market()
     users = generator.integers(0, world.n_users, n)
-    search = LiftSearch(items[users], scores[users], 10, goal=goal, n_items=world.n_items)
-    lift = search.at(TRADE_OFFS[goal]).lift
-    lists, base = first_in_own_order(*ranked_with_lifts(items, scores, lift), lift, 10)[:, :10], items[:, :10]
+    search = BoostSearch(items[users], scores[users], 10, goal=goal, n_items=world.n_items)
+    boost = search.at(TRADE_OFFS[goal]).boost
+    lists, base = first_in_own_order(*ranked_with_boosts(items, scores, boost), boost, 10)[:, :10], items[:, :10]
     possible = possible_losses(base[users], lists[users], NDCG)
     lists = np.where(beyond_limits(base, lists, {NDCG: limit_of(possible)})[:, None], base, lists)
     loss = 1 - world.expected(NDCG, lists).sum() / world.expected(NDCG, base).sum()
@@ -178,7 +178,7 @@ def made() -> Made:
     models = []
     for epoch in range(8):
         user, item, bias = world.model(seed=1 + epoch)
-        ladder = [diversified(user @ item.T + bias, world.subtopics, it) for it in (0.0, 0.05, 0.2, 0.8)]
+        ladder = [diversified(user @ item.T + bias, world.categories, it) for it in (0.0, 0.05, 0.2, 0.8)]
         models.append((ladder[0], with_loss(world, ladder, NDCG, BUDGET, generator)))
         if not epoch:
             path = [with_loss(world, ladder, NDCG, 2 * BUDGET * at / 32, generator) for at in range(1, 33)]

@@ -29,8 +29,8 @@ METHODS: dict[str, Reranker | None] = {
     "optimal for SC, 0.2": ListSearch(trade_off=0.2),
     "optimal for SC and history, 0.1": ListSearch(trade_off=0.1, history_weight=0.2),
     "optimal for ILAD on categories, 0.2": ListSearch(trade_off=0.2, goals={"ilad_subtopics": 1.0}),
-    "MMR on categories": MMR(trade_off=0.3, similarity="subtopics"),
-    "DPP on categories": DPP(trade_off=0.3, similarity="subtopics"),
+    "MMR on categories": MMR(trade_off=0.3, similarity="categories"),
+    "DPP on categories": DPP(trade_off=0.3, similarity="categories"),
     "xQuAD": XQuAD(trade_off=0.3),
     "calibrated": Calibrated(trade_off=0.3),
     "MMR on vectors": MMR(trade_off=0.3),
@@ -74,9 +74,9 @@ def measured(problem: Problem, draws: int) -> dict[str, dict[str, Any]]:
     for name, method in METHODS.items():
         lists = random_lists(items) if method is None else method(items, scores, K, features=problem.features)
         start, cpu = time.perf_counter(), time.process_time()
-        model = fit_choice_model(*inputs, lists, problem.subtopics, history=history, draws=draws, **about)
+        model = fit_choice_model(*inputs, lists, problem.categories, history=history, draws=draws, **about)
         seconds = {"seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - start}
-        without = fit_choice_model(*inputs, lists, problem.subtopics, draws=0, **about)
+        without = fit_choice_model(*inputs, lists, problem.categories, draws=0, **about)
         found[name] = {**model.to_dict(), "no_history": without.explained, **seconds}
     return found
 

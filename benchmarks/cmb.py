@@ -3,7 +3,7 @@
     python benchmarks/cmb.py [--json] [--quick]
 
 An iteration is: choose arms, perturb, rank all users, measure SC and Recall, update every player. Shapes are those of
-the paper's data sets (users x items, d = 50, k = 20, 61 arms); factors, interactions and subtopics are made, since
+the paper's data sets (users x items, d = 50, k = 20, 61 arms); factors, interactions and categories are made, since
 only shapes matter here.
 """
 
@@ -29,7 +29,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
 from recprism.cmb.search_loop import Judge
 from recprism.cmb.space import FactorSpace
-from recprism.data import SparseRows, Split, Subtopics
+from recprism.data import Categories, SparseRows, Split
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -46,7 +46,7 @@ class Shape:
     items: int
     train: int  # per user
     held_out: int  # per user
-    subtopics: int
+    categories: int
     bar: float
 
 
@@ -61,7 +61,7 @@ SHAPES = (
 class World:
     factors: Factors
     split: Split
-    subtopics: Subtopics
+    categories: Categories
 
 
 def make(shape: Shape) -> World:
@@ -74,14 +74,14 @@ def make(shape: Shape) -> World:
         SparseRows.from_pairs(owner[:, part].ravel(), taken[:, part].ravel(), (shape.users, shape.items))
         for part in (slice(shape.train), slice(shape.train, n))
     )
-    topics = SparseRows.from_pairs(
+    categories = SparseRows.from_pairs(
         np.repeat(np.arange(shape.items), 2),
-        generator.integers(0, shape.subtopics, 2 * shape.items),
-        (shape.items, shape.subtopics),
+        generator.integers(0, shape.categories, 2 * shape.items),
+        (shape.items, shape.categories),
     )
-    names = tuple(f"s{number:02}" for number in range(shape.subtopics))
+    names = tuple(f"s{number:02}" for number in range(shape.categories))
     empty = SparseRows.empty((shape.users, shape.items))
-    return World(factors, Split(train, empty, test, factors.user_ids, factors.item_ids), Subtopics(names, topics))
+    return World(factors, Split(train, empty, test, factors.user_ids, factors.item_ids), Categories(names, categories))
 
 
 class Ours:
@@ -89,7 +89,7 @@ class Ours:
 
     def __init__(self, world: World) -> None:
         self.space = FactorSpace(world.factors, world.split.train)
-        self.context = Context.from_split(world.split, "test", subtopics=world.subtopics, vectors=world.factors.item)
+        self.context = Context.from_split(world.split, "test", categories=world.categories, vectors=world.factors.item)
         self.objective = Objective("subtopic_coverage", "recall", LAMBDA1, 0.9, "sum")
         self.arms, self.policy = Arms(0.3, ARMS), EpsilonGreedy(EPSILON)
         self.players = Players(self.space.n_players, ARMS, 200, ties="first", zero=ARMS // 2)
@@ -114,7 +114,7 @@ class PlainNumpy:
         self.values = np.zeros((n_players, ARMS), np.float32)
         self.counts = np.zeros((n_players, ARMS), np.uint8)
         self.generator = np.random.default_rng(0)
-        self.topics = world.subtopics.items.dense()
+        self.categories = world.categories.items.dense()
         self.held_out = world.split.test
         self.n_held_out = np.maximum(self.held_out.row_counts, 1)
 
@@ -150,7 +150,7 @@ class PlainNumpy:
         return float(((self.held_out.keys[at] == keys).sum(1) / self.n_held_out).mean())
 
     def coverage(self, lists: NDArray[np.int64]) -> float:
-        return float(self.topics[lists].any(1).mean())
+        return float(self.categories[lists].any(1).mean())
 
 
 def timed(task: Any) -> float:

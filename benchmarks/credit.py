@@ -39,7 +39,7 @@ def main() -> None:
     data = load_dataset("ml-1m", preset="paper", data_root=words.data_root)
     split = data.split(seed=0)
     factors = BPRMF().fit(split, seed=0)
-    context = Context.from_split(split, "validation", subtopics=data.subtopics, vectors=factors.item)
+    context = Context.from_split(split, "validation", categories=data.categories, vectors=factors.item)
 
     def judge(vectors: Factors) -> dict[str, float]:
         lists, _ = vectors.rank(10, exclude=split.train)
@@ -50,7 +50,7 @@ def main() -> None:
     def row(name: str, goal: Any, *, preset: str = "default", bias: bool = False, **settings: Any) -> dict[str, Any]:
         start = with_bias_column(factors) if bias else factors
         settings |= {"only": (start.dim - 1,), "scaling": "global"} if bias else {}
-        model = CMB.preset(preset, diversity=goal, **settings).fit(start, split, data.subtopics)
+        model = CMB.preset(preset, diversity=goal, **settings).fit(start, split, data.categories)
         sides = {"item": model.delta_.item, "user": model.delta_.user}
         moved = {side: values for side, values in sides.items() if values is not None}
         shuffled = Perturbation(**{side: permuted(values, 0) for side, values in moved.items()})

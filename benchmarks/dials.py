@@ -5,7 +5,7 @@
 RUN is a trained run with item categories. The benchmark has three parts, with figures on the validation part:
 
 - "speed" finds the weights for optimal lists of the first run over its whole catalogue: the plain program, all rows and
-  the least-L2 point, and a random world with 300 concepts. HiGHS solves the same rows of a sample. CPU time is given
+  the least-L2 point, and a random world with 300 properties. HiGHS solves the same rows of a sample. CPU time is given
   next to wall time, because other processes disturb the latter.
 - "holds" compiles optimal lists at trade-offs 0.1 and 0.2 (history weight 0.2, as on the path) and at the largest
   trade-off of the path that loses at most 1 % of NDCG@10. It then serves them: as they are, with weights scaled by 0.9
@@ -30,7 +30,7 @@ from scipy.optimize import linprog
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at
 from recprism.budget.problem import Problem
-from recprism.data import Concepts
+from recprism.data import Properties
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.dials.kernels.weights_state import Rows, Users
 from recprism.forms.dials.wanted import score_spread
@@ -39,7 +39,7 @@ from recprism.metrics.registry import canonical
 from recprism.models import Factors
 from recprism.rule.goal import Goal
 from recprism.runs import Run
-from recprism.runs.jobs.concepts import find_concepts
+from recprism.runs.jobs.properties import find_properties
 
 TRADE_OFFS = (0.1, 0.2)
 PARTS = ("speed", "holds", "rest")
@@ -89,7 +89,7 @@ def within_budget(problem: Problem, goal: str) -> float:
 def holds(name: str, problem: Problem, goal: str, trade_off: float, *, budget: bool, demote: bool) -> list[Claim]:
     lists, base = lists_of(problem, goal, trade_off), problem.factors
     options: dict[str, Any] = {"base_lists": problem.base_lists, "exclude": problem.hidden, "demote": demote}
-    dials = lists_to_dials(base, lists, problem.subtopics, **options)
+    dials = lists_to_dials(base, lists, problem.categories, **options)
     worth, ndcg = mean(problem, f"{canonical(goal)}@{problem.k}"), mean(problem, "ndcg@10")
     what = f"{name}, {goal} at {trade_off:g}" + (" (1 % budget)" if budget else "") + (", demotion" if demote else "")
     start, reached = worth(dials.base_lists), worth(dials.given)
@@ -104,7 +104,7 @@ def holds(name: str, problem: Problem, goal: str, trade_off: float, *, budget: b
         Claim(f"{what}: share of swaps", dials.explained_swaps, None),
         Claim(f"{what}: share of the gain", dials.explained_gain(worth), 0.98, "higher"),
         Claim(f"{what}: weights per changed user", dials.dials_per_changed_user, 3.0 if budget else None),
-        Claim(f"{what}: wanted items below one with equal concepts", dials.same_concept_pairs, None),
+        Claim(f"{what}: wanted items below one with equal properties", dials.same_property_pairs, None),
     ]
     bars = {"scaled by 0.9": 0.99, "scaled by 1.1": 0.99, "bf16": 0.95, "fp16": 0.95, "int8": 0.9}
     for way, factors in served(base, dials).items():
@@ -117,17 +117,17 @@ def holds(name: str, problem: Problem, goal: str, trade_off: float, *, budget: b
 
 def with_rest(name: str, run: Run, problem: Problem, trade_off: float) -> list[Claim]:
     claims: list[Claim] = []
-    clusters = [find_concepts(run, [f"clusters={n}"], problem) for n in (20, 100)]
-    for goal, concepts, ordered in (
-        ("sc", Concepts.from_subtopics(problem.subtopics), True),
+    clusters = [find_properties(run, [f"clusters={n}"], problem) for n in (20, 100)]
+    for goal, properties, ordered in (
+        ("sc", Properties.from_categories(problem.categories), True),
         *(("ilad", it, False) for it in clusters),
     ):
         lists, base = lists_of(problem, goal, trade_off), problem.factors
         options: dict[str, Any] = {"base_lists": problem.base_lists, "exclude": problem.hidden, "demote": True}
-        dials = lists_to_dials(base, lists, concepts, ordered=ordered, rest=True, **options)
+        dials = lists_to_dials(base, lists, properties, ordered=ordered, rest=True, **options)
         assert dials.rest is not None
         worth, ndcg = mean(problem, f"{canonical(goal)}@{problem.k}"), mean(problem, "ndcg@10")
-        what = f"{name}, {goal} at {trade_off:g}, {len(concepts)} concepts" + (", ordered" if ordered else "")
+        what = f"{name}, {goal} at {trade_off:g}, {len(properties)} properties" + (", ordered" if ordered else "")
         size = np.linalg.norm(dials.rest.change, axis=1) / np.linalg.norm(base.user[dials.rest.users], axis=1)
         claims += [
             Claim(f"{what}: share of {dials.changed_users} changed lists held by weights", dials.lists_held, None),
@@ -143,7 +143,7 @@ def with_rest(name: str, run: Run, problem: Problem, trade_off: float) -> list[C
 
 
 def block_of(
-    factors: Factors, lists: NDArray[np.int64], base_lists: NDArray[np.int64], seen: Any, concepts: Concepts
+    factors: Factors, lists: NDArray[np.int64], base_lists: NDArray[np.int64], seen: Any, properties: Properties
 ) -> Users:
     """The users whose list changes, as the kernels take them."""
     changed = np.flatnonzero((np.sort(lists, 1) != np.sort(base_lists, 1)).any(1))
@@ -151,7 +151,7 @@ def block_of(
     scores = (user[changed] @ item.T).numpy()
     out = seen.take_rows(changed)
     scores[out.row_of_entry, out.indices] = -np.inf
-    cost = np.where(concepts.newly_covered(lists[changed], base_lists[changed]), 1.0, 2.0)
+    cost = np.where(properties.newly_covered(lists[changed], base_lists[changed]), 1.0, 2.0)
     return Users(scores, lists[changed], score_spread(factors)[changed], cost)
 
 
@@ -176,10 +176,12 @@ def highs_seconds(rows: Rows, users: Users) -> float:
         scores = users.scores[user].astype(np.float64) / users.spread[user]
         own, others = scores[wanted], scores.copy()
         others[wanted] = -np.inf
-        best = np.full(rows.concepts.shape[1], -np.inf)
+        best = np.full(rows.properties.shape[1], -np.inf)
         np.maximum.at(best, rows.group, others)
         there = np.flatnonzero(np.isfinite(best))
-        difference = (rows.of_group[rows.group[wanted]][:, None] - rows.of_group[there]).reshape(-1, len(rows.concepts))
+        difference = (rows.of_group[rows.group[wanted]][:, None] - rows.of_group[there]).reshape(
+            -1, len(rows.properties)
+        )
         needed = (best[there] - own[:, None]).ravel() + rows.margin + rows.rounding * np.abs(difference).sum(1)
         a, b = np.vstack([low * difference, high * difference]), np.tile(needed, 2)
         start = time.process_time()
@@ -188,8 +190,8 @@ def highs_seconds(rows: Rows, users: Users) -> float:
     return seconds / SAMPLE
 
 
-def many_concepts(n_users: int = 1_000, n_items: int = 2_000, m: int = 300) -> tuple[Rows, Users]:
-    """A random world: items have four of 300 concepts, and lists come from random weights on three of them."""
+def many_properties(n_users: int = 1_000, n_items: int = 2_000, m: int = 300) -> tuple[Rows, Users]:
+    """A random world: items have four of 300 properties, and lists come from random weights on three of them."""
     generator = np.random.default_rng(0)
     user, item = (generator.normal(size=(n, 20)).astype(np.float32) / 20**0.25 for n in (n_users, n_items))
     values = np.zeros((n_items, m))
@@ -198,21 +200,21 @@ def many_concepts(n_users: int = 1_000, n_items: int = 2_000, m: int = 300) -> t
     push[np.arange(n_users)[:, None], generator.integers(0, m, (n_users, 3))] = generator.random((n_users, 3)) * 6
     scores = user @ item.T
     lists, base = (np.argsort(-it, axis=1)[:, :10] for it in (scores + push @ values.T, scores))
-    concepts = Concepts.from_array(values, [str(j) for j in range(m)], "category")
-    cost = np.where(concepts.newly_covered(lists, base), 1.0, 2.0)
+    properties = Properties.from_array(values, [str(j) for j in range(m)], "category")
+    cost = np.where(properties.newly_covered(lists, base), 1.0, 2.0)
     users = Users(scores.astype(np.float32), lists.astype(np.int64), scores.std(1).astype(np.float64), cost)
     return rows_of(values, **ALL_ROWS), users
 
 
 def speed(name: str, problem: Problem) -> list[Claim]:
-    concepts = Concepts.from_subtopics(problem.subtopics)
-    users = block_of(problem.factors, lists_of(problem, "sc", 0.1), problem.base_lists, problem.hidden, concepts)
-    values = concepts.values.astype(np.float64)
-    world = f"{name}, {len(concepts)} concepts, {problem.factors.n_items} items"
+    properties = Properties.from_categories(problem.categories)
+    users = block_of(problem.factors, lists_of(problem, "sc", 0.1), problem.base_lists, problem.hidden, properties)
+    values = properties.values.astype(np.float64)
+    world = f"{name}, {len(properties)} properties, {problem.factors.n_items} items"
     cases = [
         (f"{world}, plain program", rows_of(values, **PLAIN), users, False, 50_000),
         (f"{world}, all rows and the least-L2 point", rows_of(values, **ALL_ROWS), users, True, 20_000),
-        ("300 concepts, 2000 items, all rows and the least-L2 point", *many_concepts(), True, 1_000),
+        ("300 properties, 2000 items, all rows and the least-L2 point", *many_properties(), True, 1_000),
     ]
     claims = []
     for what, rows, block, least, bar in cases:

@@ -85,8 +85,8 @@ class Engine:
 
     def __init__(self, problem: Problem, users: Lists) -> None:
         self.users, (self.user, item) = users, problem.factors.search_vectors
-        topics = problem.subtopics.dense().astype(np.float32)
-        unit = topics / np.maximum(np.linalg.norm(topics, axis=1, keepdims=True), 1e-9)
+        categories = problem.categories.dense().astype(np.float32)
+        unit = categories / np.maximum(np.linalg.norm(categories, axis=1, keepdims=True), 1e-9)
         self.kinds = {"plain": item} | {f"weight {it:g}": np.hstack([item, it * unit]) for it in WEIGHTS}
         self.client = QdrantClient(":memory:")
         for name, vectors in self.kinds.items():
@@ -258,7 +258,7 @@ def main() -> int:
     data = load_dataset(words.data, data_root=words.data_root)
     split = data.split(seed=0)
     model = BPRMF(dim=DIM).fit(split, seed=0, device="cpu")
-    validation, test = (Problem(model, split, data.subtopics, part) for part in ("validation", "test"))
+    validation, test = (Problem(model, split, data.categories, part) for part in ("validation", "test"))
     held_out = np.flatnonzero((split.validation.row_counts > 0) & (split.test.row_counts > 0))
     users = np.sort(np.random.default_rng(0).permutation(held_out)[: words.users])
     methods = methods_of(Engine(test, users), validation)

@@ -60,14 +60,14 @@ def main() -> None:
         model = CMB.preset(settings.pop("preset"), **settings)
         objective = f"{settings['diversity']}@10"
         metrics = tuple(dict.fromkeys((objective, *METRICS)))
-        judge = Evaluator.on(split, "test", base, data.subtopics, metrics, judged)
-        model.fit(base.of_users(seen), split.of_users(seen), data.subtopics)
+        judge = Evaluator.on(split, "test", base, data.categories, metrics, judged)
+        model.fit(base.of_users(seen), split.of_users(seen), data.categories)
         change = Change.of(base, model.delta_)  # for all users
         if shuffled:
             change = change.replaced(
                 item=np.random.default_rng(0).permuted(change.sides["item"].ravel()).reshape(-1, base.dim)
             )
-        promotions = learned_promotion(base, split, data.subtopics, seen, objective)
+        promotions = learned_promotion(base, split, data.categories, seen, objective)
         return figures(name, change, judge, objective, promotions)
 
     rows = [row(name) for name in CASES if name.startswith(tuple(words.case))]

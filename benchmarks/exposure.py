@@ -2,7 +2,7 @@
 
     python benchmarks/exposure.py RUN [RUN ...] [--loss 0.01 0.02] [--goals GOAL ...] [--json]
 
-For each run, on the validation part: the goal catalogue_coverage, the exposure goals reached by lifts, both with and
+For each run, on the validation part: the goal catalogue_coverage, the exposure goals reached by boosts, both with and
 without a rule for subtopic coverage, and exposure-aware re-ranking of the same 500 candidates. Every method walks its
 trade-offs up to the last one that keeps the loss; losses are relative to the base lists. "new" counts the items that
 the base lists do not show; "once" is the share of them that exactly one user sees.

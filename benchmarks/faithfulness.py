@@ -47,7 +47,7 @@ from recprism.forms.dials import lists_to_dials, lists_to_vectors
 from recprism.metrics.statistics import bootstrap_means, percentile_interval
 from recprism.models import Factors
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
-from recprism.rule import Features, Reranker, subtopic_probabilities
+from recprism.rule import Features, Reranker, category_probabilities
 from recprism.runs import Run
 
 K = 10
@@ -58,8 +58,8 @@ RULES: dict[str, dict[str, float]] = {
     "rule at 0.2, no history": {"trade_off": 0.2, "history_weight": 0.0},
 }
 RIVALS: dict[str, Reranker] = {
-    "MMR on categories": MMR(trade_off=0.2, similarity="subtopics"),
-    "DPP on categories": DPP(trade_off=0.05, similarity="subtopics"),
+    "MMR on categories": MMR(trade_off=0.2, similarity="categories"),
+    "DPP on categories": DPP(trade_off=0.05, similarity="categories"),
     "xQuAD": XQuAD(trade_off=0.6),
     "calibrated": Calibrated(trade_off=0.3),
     "MMR on vectors": MMR(trade_off=0.4),
@@ -109,9 +109,9 @@ class World:
 
     @cached_property
     def features(self) -> Features:
-        subtopics = self.problem.subtopics
-        likes = subtopic_probabilities(self.seen, subtopics)
-        return Features(vectors=self.base.item, subtopics=subtopics, user_subtopics=likes)
+        categories = self.problem.categories
+        likes = category_probabilities(self.seen, categories)
+        return Features(vectors=self.base.item, categories=categories, user_categories=likes)
 
     @property
     def history(self) -> NDArray[np.float64]:
@@ -153,7 +153,7 @@ class Method:
         settings = {**PLAYERS[name], "diversity": GOAL, "device": "cpu"}
         if settings["name"] == "paper":
             settings["iterations"] = iterations
-        players = CMB.preset(**settings).fit(problem.factors, problem.split, problem.subtopics)
+        players = CMB.preset(**settings).fit(problem.factors, problem.split, problem.categories)
         after = players.factors_
         change = Change.of(problem.factors, players.delta_)
         return cls(name, lambda world: world.rank(after.of_users(world.users)), change)
@@ -175,7 +175,7 @@ def interventions(world: World, lists: Lists, generator: np.random.Generator) ->
     new = newcomers(lists, world.base_lists)
     item = lists[np.arange(n), np.where(new, generator.random(new.shape), -1).argmax(1)]
     one = SparseRows.from_pairs(np.arange(n), item, shape)
-    has = world.problem.subtopics.items.dense()
+    has = world.problem.categories.items.dense()
     on_list = (has[lists] & (lists >= 0)[:, :, None]).any(1)
     banned = np.where(on_list, generator.random(on_list.shape), -1).argmax(1)
     in_banned = has[:, banned].T & on_list.any(1)[:, None]
@@ -193,9 +193,9 @@ def explanations(method: Method, world: World, lists: Lists, others: World, thei
     """Return what each explanation predicts in a changed world, from the lists in the unchanged one."""
     problem = world.problem
     about = {"popularity": problem.split.train.col_counts, "history": others.history, "draws": 0}
-    chosen = fit_choice_model(*others.pool, others.base_lists, theirs, problem.subtopics, **about)
+    chosen = fit_choice_model(*others.pool, others.base_lists, theirs, problem.categories, **about)
     before = {"base_lists": world.base_lists, "exclude": world.gone}
-    dials = lists_to_dials(world.base, lists, problem.subtopics, **before)
+    dials = lists_to_dials(world.base, lists, problem.categories, **before)
     compiled = lists_to_vectors(world.base, lists, exclude=world.gone)
     change = method.change or Change.of(world.base, compiled.perturbation)
 
@@ -256,17 +256,17 @@ def shadow_prices(world: World, lists: Lists, others: World, theirs: Lists) -> P
 
 def prices_of(world: World, trade_off: float) -> NDArray[np.float64]:
     """``(n, m)`` prices of categories in units of scores: (1 - t) * mean relevance + t * coverage, relaxed."""
-    has = world.problem.subtopics.items.dense()
+    has = world.problem.categories.items.dense()
     n_present = int(has.any(0).sum())
     found = np.zeros((len(world.users), has.shape[1]))
     for user, (items, scores) in enumerate(zip(*world.pool, strict=True)):
         there = items >= 0
-        topics, score = has[items[there]].astype(float), scores[there]
+        categories, score = has[items[there]].astype(float), scores[there]
         span = max(float(score[0] - score[-1]), 1e-12)
-        m = topics.shape[1]
+        m = categories.shape[1]
         accuracy = (1 - trade_off) / K * (score - score[-1]) / span
         value = np.concatenate([accuracy, np.full(m, trade_off / n_present)])
-        covered = np.hstack([-topics.T, np.eye(m)])
+        covered = np.hstack([-categories.T, np.eye(m)])
         size = np.concatenate([np.ones(len(score)), np.zeros(m)])[None]
         solved = linprog(-value, covered, np.zeros(len(covered)), size, [min(K, len(score))], bounds=(0, 1))
         found[user] = -solved.ineqlin.marginals * span * K / (1 - trade_off)
@@ -276,7 +276,7 @@ def prices_of(world: World, trade_off: float) -> NDArray[np.float64]:
 def priced(world: World, prices: NDArray[np.float64], lists: Lists) -> Lists:
     """The k best of score + prices."""
     items, scores = world.pool
-    has = world.problem.subtopics.items.dense()[items]
+    has = world.problem.categories.items.dense()[items]
     value = np.where(items >= 0, scores + np.einsum("unm,um->un", has, prices), -np.inf)
     value += 1e-6 * np.abs(scores[:, :1]) * is_in(items, lists)
     return np.take_along_axis(items, np.argsort(-value, axis=1, kind="stable")[:, :K], 1)

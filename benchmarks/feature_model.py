@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.common.checks import AMOUNT, POSITIVE, Rule
+from recprism.common.checks import AMOUNT, POSITIVE, Check
 from recprism.common.version import __version__
 from recprism.data.feature_matrix import FeatureMatrix
 from recprism.data.split import Split
@@ -62,7 +62,7 @@ class FeatureModel(NamedSettings):
     name: ClassVar[str] = "features"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         **TRAINING_RULES,
         "popularity": AMOUNT,
         "completion": replace(POSITIVE, none="for no completion"),

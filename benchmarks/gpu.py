@@ -29,9 +29,9 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import SearchSettings
 from recprism.cmb.search_loop import search
 from recprism.cmb.space import FactorSpace
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context
 from recprism.models import BPRMF, Factors, LightGCN
 from recprism.models.training import Epoch
@@ -152,7 +152,7 @@ def a_million_users(rate: dict[str, float]) -> list[Claim]:
 def searching(shape: Shape) -> list[Claim]:
     world = make(shape)
     space = FactorSpace(world.factors, world.split.train, device="cuda")
-    context = Context.from_split(world.split, "test", subtopics=world.subtopics, device="cuda")
+    context = Context.from_split(world.split, "test", categories=world.categories, device="cuda")
     settings = SearchSettings(200, K, "first", "last")
     bar = None if shape.name == "ML-1M" else 0.6
     alone, both = (
@@ -161,7 +161,7 @@ def searching(shape: Shape) -> list[Claim]:
     )
     scores, model = torch.empty(shape.users, shape.items, device="cuda"), CMB(device="cuda", reward_on="test")
     plain = milliseconds(lambda: torch.mm(space.user, space.item.T, out=scores).topk(K))
-    marginal = seconds(lambda: model.fit(world.factors, world.split, world.subtopics))
+    marginal = seconds(lambda: model.fit(world.factors, world.split, world.categories))
     return [
         Claim(f"{shape.name}: seconds of 200 iterations, subtopic_coverage", alone, bar),
         Claim(f"{shape.name}: seconds of 200 iterations, subtopic_coverage-recall", both, bar),
@@ -194,7 +194,7 @@ def trained(model: Any, split: Split) -> tuple[list[tuple[float, float]], Factor
     return course, model.fit(split, device="cuda", progress=note)
 
 
-def front(factors: Factors, split: Split, subtopics: Subtopics) -> list[Claim]:
+def front(factors: Factors, split: Split, categories: Categories) -> list[Claim]:
     """From vectors to the certified front: candidates, eight sets of optimal lists, their metrics, the certificate."""
     from recprism.budget.path import walk  # noqa: PLC0415
     from recprism.budget.problem import Problem  # noqa: PLC0415 - needs numba, which the rest does not
@@ -203,7 +203,7 @@ def front(factors: Factors, split: Split, subtopics: Subtopics) -> list[Claim]:
     for goal, bar in GOALS.items():
 
         def run(goal: str = goal) -> None:
-            walk(Problem(factors, split, subtopics, "test"), goal, (*BUDGETS, f"{goal}@10")).certificate(BUDGETS)
+            walk(Problem(factors, split, categories, "test"), goal, (*BUDGETS, f"{goal}@10")).certificate(BUDGETS)
 
         claims.append(Claim(f"ML-1M: seconds from vectors to the certified front, {goal}", seconds(run), bar))
     return claims
@@ -216,23 +216,25 @@ def pack(folder: Path, data_root: str | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     made = make_world(51_692, 7135, 19, 16, takes=92).dataset()
     for name, data in (("ml-1m", load_dataset("ml-1m", preset="paper", data_root=data_root)), ("made", made)):
-        split, topics = data.split(seed=0), data.subtopics.items
+        split, categories = data.split(seed=0), data.categories.items
         arrays = {f"{part}_{key}": value for part in PARTS for key, value in _arrays(split.part(part)).items()}  # type: ignore[arg-type]
-        np.savez_compressed(folder / f"{name}.npz", **arrays, **{f"topics_{k}": v for k, v in _arrays(topics).items()})
+        np.savez_compressed(
+            folder / f"{name}.npz", **arrays, **{f"categories_{k}": v for k, v in _arrays(categories).items()}
+        )
 
 
 def _arrays(matrix: SparseRows) -> dict[str, Any]:
     return {"indptr": matrix.indptr, "indices": matrix.indices, "n_cols": np.array(matrix.n_cols)}
 
 
-def unpack(path: Path) -> tuple[Split, Subtopics]:
+def unpack(path: Path) -> tuple[Split, Categories]:
     arrays = np.load(path)
-    train, validation, test, topics = (
+    train, validation, test, categories = (
         SparseRows(arrays[f"{name}_indptr"], arrays[f"{name}_indices"], int(arrays[f"{name}_n_cols"]))
-        for name in (*PARTS, "topics")
+        for name in (*PARTS, "categories")
     )
     split = Split(train, validation, test, np.arange(train.n_rows), np.arange(train.n_cols))
-    return split, Subtopics(tuple(f"s{number:02}" for number in range(topics.n_cols)), topics)
+    return split, Categories(tuple(f"s{number:02}" for number in range(categories.n_cols)), categories)
 
 
 def main() -> None:
@@ -254,9 +256,9 @@ def main() -> None:
     for shape in SHAPES:
         claims += searching(shape)
     if asked.packed:
-        split, subtopics = unpack(asked.packed / "ml-1m.npz")
+        split, categories = unpack(asked.packed / "ml-1m.npz")
         trained, factors = training(split, "ML-1M", QUALITY)
-        claims += front(factors, split, subtopics) + trained
+        claims += front(factors, split, categories) + trained
         claims += training(unpack(asked.packed / "made.npz")[0], "synthetic, ML-10M's shape", None)[0]
     report(claims, as_json=asked.json, packages=("triton",), details={"rates per ms": rate, "ms": details})
 

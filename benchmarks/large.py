@@ -138,7 +138,7 @@ def learn(chosen: Any) -> dict[str, Any]:
         busy.append(time.process_time())
 
     model = CMB(iterations=chosen.steps, users_per_step=chosen.sampled, device="cpu")
-    model.fit(factors, split, catalogue_of(chosen).subtopics(), follow=follow)
+    model.fit(factors, split, catalogue_of(chosen).categories(), follow=follow)
     return {
         "seconds to stream": read - start,
         "seen": len(seen),

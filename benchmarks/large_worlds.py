@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.data import Subtopics
+from recprism.data import Categories
 from recprism.models import Factors
 
-TOPICS, CLUSTERS, HISTORY_WEIGHTS = 20, 4000, 4
+CATEGORIES, CLUSTERS, HISTORY_WEIGHTS = 20, 4000, 4
 BLOCK = 250_000
 Vectors = NDArray[np.float32]
 
@@ -34,9 +34,9 @@ class Catalogue:
     def _themes(self) -> tuple[NDArray[np.int64], Vectors]:
         """The theme of each cluster, and the clusters' centres."""
         rng = np.random.default_rng(self.seed)
-        theme_of = rng.integers(0, TOPICS, CLUSTERS)
+        theme_of = rng.integers(0, CATEGORIES, CLUSTERS)
         normal = rng.standard_normal((CLUSTERS, self.dim), np.float32)
-        return theme_of, np.float32(0.7) * rng.standard_normal((TOPICS, self.dim), np.float32)[theme_of] + normal
+        return theme_of, np.float32(0.7) * rng.standard_normal((CATEGORIES, self.dim), np.float32)[theme_of] + normal
 
     @cached_property
     def _clusters(self) -> NDArray[np.int64]:
@@ -63,12 +63,14 @@ class Catalogue:
     def factors(self) -> Factors:
         return Factors.from_arrays(self.users(), self.items(), settings={"model": "made, not trained"})
 
-    def subtopics(self) -> Subtopics:
+    def categories(self) -> Categories:
         """The item's theme, and some by chance."""
-        about = np.random.default_rng([self.seed, 4]).random((self.n_items, TOPICS), np.float32) < self.also
+        about = np.random.default_rng([self.seed, 4]).random((self.n_items, CATEGORIES), np.float32) < self.also
         about[np.arange(self.n_items), self._themes[0][self._clusters]] = True
-        rows, topics = np.nonzero(about)
-        return Subtopics.from_pairs(rows, np.array([f"topic {at:02}" for at in range(TOPICS)])[topics], self.n_items)
+        rows, categories = np.nonzero(about)
+        return Categories.from_pairs(
+            rows, np.array([f"category {at:02}" for at in range(CATEGORIES)])[categories], self.n_items
+        )
 
     def write_interactions(self, folder: Path, n: int, per_file: int = 5_000_000) -> None:
         """Files of interactions in no order; a few items are popular, pairs may stand twice."""

@@ -2,7 +2,7 @@
 
 Lists are the top 20 of random factors, seen items excluded: ours, and the plain way (product, mask, torch.topk). "All"
 is every registered metric but alpha-nDCG gated by user against the catalogue (its ideals are kept with the context) and
-distances on subtopics and attributes (the same work on other vectors). Every value per user, without intervals;
+distances on categories and attributes (the same work on other vectors). Every value per user, without intervals;
 checking the lists is part of the time.
 """
 
@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from harness import Claim, interleaved, parser, report
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.metrics import DEFAULT_METRICS, METRICS, Context, compare, evaluate
 from recprism.ranking import topk
 
-N_USERS, N_ITEMS, N_SUBTOPICS, DIM = 5950, 3125, 18, 50
+N_USERS, N_ITEMS, N_CATEGORIES, DIM = 5950, 3125, 18, 50
 SEEN, HELD_OUT, K = 77, 11, 20
 LEFT_OUT = {"alpha_ndcg_gated", "ilad_subtopics", "ilad_attributes", "min_ild_subtopics", "min_ild_attributes"}
 NAMES = [name for name in METRICS if name not in LEFT_OUT]
@@ -36,7 +36,7 @@ def main() -> None:
     item = generator.standard_normal((N_ITEMS, DIM), np.float32)
     seen = interactions(generator, SEEN)
     context = Context(
-        relevant=interactions(generator, HELD_OUT), train=seen, subtopics=subtopics(generator), vectors=item
+        relevant=interactions(generator, HELD_OUT), train=seen, categories=categories(generator), vectors=item
     )
     items, _ = topk(user, item, K, exclude=seen)
 
@@ -81,11 +81,11 @@ def interactions(generator: np.random.Generator, per_user: int) -> SparseRows:
     return SparseRows.from_pairs(np.repeat(np.arange(N_USERS), counts), popular_first, (N_USERS, N_ITEMS))
 
 
-def subtopics(generator: np.random.Generator) -> Subtopics:
-    """One to three of each item's own, some subtopics far more common than others."""
+def categories(generator: np.random.Generator) -> Categories:
+    """One to three of each item's own, some categories far more common than others."""
     counts = generator.integers(1, 4, N_ITEMS)
-    number = (N_SUBTOPICS * generator.random(counts.sum()) ** 2).astype(int)
-    return Subtopics.from_pairs(np.repeat(np.arange(N_ITEMS), counts), [f"s{n:02}" for n in number], N_ITEMS)
+    number = (N_CATEGORIES * generator.random(counts.sum()) ** 2).astype(int)
+    return Categories.from_pairs(np.repeat(np.arange(N_ITEMS), counts), [f"s{n:02}" for n in number], N_ITEMS)
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def same_dials(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict
     made = rule(user[some], hidden)
     factors = Factors.from_arrays(user[some], file.item_vectors)
     start = time.perf_counter()
-    wanted = lists_to_dials(factors, made.items, rule.subtopics, base_lists=made.base, exclude=hidden)
+    wanted = lists_to_dials(factors, made.items, rule.categories, base_lists=made.base, exclude=hidden)
     taken = time.perf_counter() - start
     found = made.dials
     vectors, items = torch.from_numpy(user[some]), torch.from_numpy(file.item_vectors)

@@ -20,18 +20,18 @@ def catalogue_of(users: int, items: int, dim: int = DIM) -> Catalogue:
 
 def rule_of(made: Catalogue) -> RuleFile:
     """A rule for more categories, with item vectors: what ``recprism export RUN`` writes."""
-    subtopics = made.subtopics()
-    rows = subtopics.items
+    categories = made.categories()
+    rows = categories.items
     return RuleFile(
         goals={"subtopic_coverage": 1.0},
-        units={"subtopic_coverage": 1 / len(subtopics)},
+        units={"subtopic_coverage": 1 / len(categories)},
         trade_off=TRADE_OFF,
         history_weight=0.0,
         k=K,
         candidates=CANDIDATES,
         constraints={},
         item_ids=np.arange(made.n_items),
-        names=subtopics.names,
+        names=categories.names,
         indptr=rows.indptr,
         indices=rows.indices,
         shares=1 / np.maximum(rows.row_counts, 1)[rows.row_of_entry],

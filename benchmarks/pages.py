@@ -46,17 +46,17 @@ class World:
 
     def __post_init__(self) -> None:
         data = load_dataset(self.name, preset="paper", data_root=self.data_root)
-        self.split, self.subtopics = data.split(seed=0), data.subtopics
+        self.split, self.categories = data.split(seed=0), data.categories
         order = np.random.default_rng(0).permutation(self.split.n_users)
         cuts = [int(0.7 * len(order)), int(0.85 * len(order))]
         known, _, self.judged = (np.sort(part) for part in np.split(order, cuts))
         trained = BPRMF().fit(self.split.of_users(known), seed=0, device="cpu")
         self.users = trained.with_vectors(user=fold_in(trained, self.split.train)[self.judged])
         self.seen = self.split.seen_before("test").take_rows(self.judged)
-        self.features = Features(subtopics=self.subtopics)
+        self.features = Features(categories=self.categories)
 
     def judge(self, lists: Lists) -> dict[str, float]:
-        context = Context(relevant=self.split.test.take_rows(self.judged), subtopics=self.subtopics)
+        context = Context(relevant=self.split.test.take_rows(self.judged), categories=self.categories)
         scores = evaluate(lists, context, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
         return {"ndcg": scores["ndcg@10"].mean, "subtopic_coverage": scores["subtopic_coverage@10"].mean}
 

@@ -25,7 +25,7 @@ from harness import Claim, machine, parser, report
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.cmb import CMB
-from recprism.data import Split, Subtopics
+from recprism.data import Categories, Split
 from recprism.forms import UserVectors
 from recprism.models import BPRMF, Factors, LightGCN
 
@@ -55,31 +55,31 @@ def pack(path: Path) -> None:
     split = data.split(seed=0)
     factors = BPRMF().fit(split, seed=0, device="cpu")
     parts = {f"{part}_{key}": value for part in PARTS for key, value in _arrays(split.part(part)).items()}  # type: ignore[arg-type]
-    topics = {f"topics_{key}": value for key, value in _arrays(data.subtopics.items).items()}
-    np.savez_compressed(path, **parts, **topics, user=factors.user, item=factors.item)
+    categories = {f"categories_{key}": value for key, value in _arrays(data.categories.items).items()}
+    np.savez_compressed(path, **parts, **categories, user=factors.user, item=factors.item)
 
 
 def results(path: Path) -> Arrays:
     """Every stage by name: vectors, lists and means of metrics."""
-    split, subtopics = unpack(path)
+    split, categories = unpack(path)
     packed = np.load(path)
     given = Factors.from_arrays(packed["user"], packed["item"])
-    found = {f"given: {name}": array for name, array in stages(given, split, subtopics).items()}
+    found = {f"given: {name}": array for name, array in stages(given, split, categories).items()}
     for model in (BPRMF(), LightGCN()):
         trained = model.fit(split, seed=0, device="cpu")
-        found |= {f"{model.name}: {name}": array for name, array in served(trained, split, subtopics).items()}
+        found |= {f"{model.name}: {name}": array for name, array in served(trained, split, categories).items()}
         found[f"{model.name}: vectors"] = np.vstack([trained.user, trained.item])
     return found
 
 
-def served(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    problem = Problem(factors, split, subtopics, "test")
+def served(factors: Factors, split: Split, categories: Categories) -> Arrays:
+    problem = Problem(factors, split, categories, "test")
     return {"lists": problem.base_lists, "metrics": means(problem, problem.base_lists)}
 
 
-def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
-    problem = Problem(factors, split, subtopics, "test")
-    found = served(factors, split, subtopics)
+def stages(factors: Factors, split: Split, categories: Categories) -> Arrays:
+    problem = Problem(factors, split, categories, "test")
+    found = served(factors, split, categories)
     for goal in ("subtopic_coverage", "alpha_ndcg", "catalogue_coverage"):
         compiled = UserVectors().compile(problem, rule_at(problem, goal, 0.2))
         lists = problem.rank(compiled)[0]
@@ -87,7 +87,7 @@ def stages(factors: Factors, split: Split, subtopics: Subtopics) -> Arrays:
         found[f"optimal for {goal}: vectors"] = compiled.user
     for side in ("item", "user"):
         model = CMB(diversity="subtopic_coverage", side=side, iterations=20, device="cpu").fit(
-            factors, split, subtopics
+            factors, split, categories
         )
         lists = np.asarray(model.factors_.rank(10, exclude=problem.seen)[0], np.int64)
         found |= {f"players, {side} side: lists": lists, f"players, {side} side: metrics": means(problem, lists)}

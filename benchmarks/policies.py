@@ -36,7 +36,7 @@ POLICIES: dict[str, dict[str, Any]] = {
 
 def judge(factors: Factors, split: Any, data: Dataset) -> dict[str, float]:
     lists, _ = factors.rank(20, exclude=split.train)
-    context = Context.from_split(split, "test", subtopics=data.subtopics)
+    context = Context.from_split(split, "test", categories=data.categories)
     return {
         score.name: score.mean
         for score in evaluate(lists, context, ["subtopic_coverage@10", "recall@10"], bootstrap=0).scores
@@ -52,7 +52,7 @@ def one_seed(data: Dataset, seed: int, device: str) -> Iterable[dict[str, Any]]:
             if "1000" in policy and seed > 1:
                 continue
             model = CMB.preset("paper", seed=seed + 100, device=device, **goal, **settings)
-            model.fit(factors, split, data.subtopics)
+            model.fit(factors, split, data.categories)
             assert model.delta_.item is not None
             shuffled = Perturbation(item=permuted(model.delta_.item, seed))
             after, control = (judge(it.applied_to(factors), split, data) for it in (model.delta_, shuffled))

@@ -48,7 +48,7 @@ def kept_promises(data: Dataset, seed: int, goal: str, budgets: list[float]) -> 
     """Of one split and one trained model: what was promised and what the test says, for every certified budget."""
     split = data.split(seed=seed)
     factors = BPRMF().fit(split, seed=seed, device="cpu")
-    problem = Problem(factors, split, data.subtopics, "test")
+    problem = Problem(factors, split, data.categories, "test")
     names = (COST, f"{goal.partition('+')[0]}@{problem.k}")
     base = problem.judge(problem.base_lists, names)
     rows = []

@@ -3,7 +3,7 @@
 100 candidates with 50-dimensional vectors, lists of 10, trade-off 0.5. pyversity takes one user at a time, as its
 interface demands; it gets vectors and scores cut out beforehand and is charged for nothing else. Ours is charged for
 everything from candidates and scores to lists: checks, ranking, scaling, looking vectors up. The search is timed at
-0.5 alone; "an editor's rules" are MMR with three shares of subtopics and a floor for the tail.
+0.5 alone; "an editor's rules" are MMR with three shares of categories and a floor for the tail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness import Claim, interleaved, parser, report
 from recprism.rivals import DPP, MMR, RERANKERS, reranker
 from recprism.rule import Constrained, Constraints, Features
 
-N_ITEMS, N_CANDIDATES, DIM, N_SUBTOPICS, K = 3_000, 100, 50, 18, 10
+N_ITEMS, N_CANDIDATES, DIM, N_CATEGORIES, K = 3_000, 100, 50, 18, 10
 N_USERS, N_USERS_OF_PYVERSITY = 6_000, 300  # enough of each that a turn takes about as long
 TRADE_OFFS = (0.1, 0.5, 1.0)
 BAR = 20.0
@@ -44,8 +44,8 @@ class World:
         candidates = np.argsort(-scores, axis=1)[:, :N_CANDIDATES]
         features = Features(
             vectors=vectors,
-            subtopics=generator.random((N_ITEMS, N_SUBTOPICS)) < 0.12,
-            user_subtopics=generator.random((N_USERS, N_SUBTOPICS)),
+            categories=generator.random((N_ITEMS, N_CATEGORIES)) < 0.12,
+            user_categories=generator.random((N_USERS, N_CATEGORIES)),
         )
         return cls(candidates, np.take_along_axis(scores, candidates, 1), vectors, features)
 

@@ -88,9 +88,9 @@ def worlds(names: list[str], data_root: str | None, models: Path | None) -> Iter
             if key not in made:
                 split = early_part(data, whole) if key[0] else whole
                 items = np.flatnonzero(np.isin(whole.item_ids, split.item_ids))
-                topics = data.subtopics.take_items(items)
+                categories = data.categories.take_items(items)
                 kept = None if models is None else models / f"{'early' if key[0] else 'whole'}-{key[1]}.safetensors"
-                made[key] = Problem(trained(split, key[1], kept), split, topics, "test")
+                made[key] = Problem(trained(split, key[1], kept), split, categories, "test")
         yield World(name, made[early, old_seed], made[False, new_seed])
 
 

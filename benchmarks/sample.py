@@ -62,9 +62,9 @@ def searched(run: Run, goal: str, users: int | None, seed: int) -> tuple[Any, fl
     """Final metrics, the relative error of psi in the last iteration, and processor seconds."""
     start = time.process_time()
     model = CMB(diversity=goal, users_per_step=users, seed=seed, device="cpu")
-    model.fit(run.factors(), run.split(), run.subtopics())
+    model.fit(run.factors(), run.split(), run.categories())
     seconds, last = time.process_time() - start, model.history_[-1]
-    after = model.evaluate(run.split(), run.subtopics(), list(METRICS), bootstrap=0)[1]
+    after = model.evaluate(run.split(), run.categories(), list(METRICS), bootstrap=0)[1]
     return np.array([after[name].mean for name in METRICS]), (last.error or 0.0) / last.psi, seconds
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.data import SparseRows
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.forms import UserVectors
 from recprism.forms.dials.solve import lists_to_vectors, widen_margins
 from recprism.metrics import Context, evaluate
@@ -67,40 +67,43 @@ class World:
 def movielens(path: str) -> World:
     run = Run.open(path)
     found = run.load_result()
-    context = Context.from_split(run.split(), "test", subtopics=run.subtopics())
+    context = Context.from_split(run.split(), "test", categories=run.categories())
     served = UserVectors().compile(found.problem, found.own_rule())
     return World("ML-1M", run.factors(), served, context, found.problem.seen)
 
 
 def million(n_items: int, n_users: int, seed: int = 0) -> World:
-    """Made: items in clusters of themes, some far more popular (longer) than others; the theme and chance give topics.
+    """Made: items in clusters of themes, some far more popular (longer) than others; the theme and chance give
+    categories.
 
-    Lists are the re-ranker's best mix of score and subtopics among the first hundred.
+    Lists are the re-ranker's best mix of score and categories among the first hundred.
     """
-    dim, n_topics, n_clusters = 48, 20, 4000
+    dim, n_categories, n_clusters = 48, 20, 4000
     generator = np.random.default_rng(seed)
 
     def normal(*shape: int) -> Vectors:
         return generator.standard_normal(shape, np.float32)
 
-    theme_of = generator.integers(0, n_topics, n_clusters)
-    centres = 0.7 * normal(n_topics, dim)[theme_of] + normal(n_clusters, dim)
+    theme_of = generator.integers(0, n_categories, n_clusters)
+    centres = 0.7 * normal(n_categories, dim)[theme_of] + normal(n_clusters, dim)
     cluster = generator.integers(0, n_clusters, n_items)
     fading = np.arange(1, dim + 1, dtype=np.float32) ** -0.5  # later factors count for less, as in trained ones
     length = np.exp(0.35 * normal(n_items, 1)) / np.sqrt(np.square(fading).sum())
     item = (centres[cluster] + 0.5 * normal(n_items, dim)) * fading * length
     user = centres[generator.integers(0, n_clusters, (n_users, 4))].mean(1) + 0.3 * normal(n_users, dim)
-    about = generator.random((n_items, n_topics)) < 0.06
+    about = generator.random((n_items, n_categories)) < 0.06
     about[np.arange(n_items), theme_of[cluster]] = True
-    rows, topics = np.nonzero(about)
-    subtopics = Subtopics.from_pairs(rows, np.array([f"topic {at:02}" for at in range(n_topics)])[topics], n_items)
+    rows, categories = np.nonzero(about)
+    categories = Categories.from_pairs(
+        rows, np.array([f"category {at:02}" for at in range(n_categories)])[categories], n_items
+    )
     base = Factors.from_arrays(user, item)
     pool, scores = base.rank(POOL)
     wanted = reranker("optimal_subtopic_coverage", trade_off=0.1)(
-        pool, scores, K, features=Features(subtopics=subtopics)
+        pool, scores, K, features=Features(categories=categories)
     )
     served = lists_to_vectors(base, np.asarray(wanted, np.int64), order=True).applied_to(base)
-    context = Context(relevant=SparseRows.empty((n_users, n_items)), subtopics=subtopics)
+    context = Context(relevant=SparseRows.empty((n_users, n_items)), categories=categories)
     return World(f"{n_items:,} synthetic items", base, served, context, None)
 
 

@@ -59,7 +59,7 @@ class Stability:
         dials: Number of their dials before; None if one of the results has no dials.
         same_dials: Share of the dials before that have the same sign now and differ by at most 25 %.
         same_dials_by_chance: The same with the dials before of another user.
-        common_dials: Number of concepts with a dial before and now, divided by the number with a dial before or now.
+        common_dials: Number of properties with a dial before and now, divided by the number with a dial before or now.
         common_dials_by_chance: The same with the dials before of another user.
     """
 
@@ -111,7 +111,7 @@ def stability_of(
     old_lists = _renumbered(before.rank(old[0])[0][rows_before], before, now)
     some = np.sort(generator.permutation(len(rows_now))[:sample])
     codes = (
-        [] if _has_lifts(old[0], new[0]) else _codes(before, old[0], now, new[0], now.split.user_ids[rows_now[some]])
+        [] if _has_boosts(old[0], new[0]) else _codes(before, old[0], now, new[0], now.split.user_ids[rows_now[some]])
     )
     same, same_by_chance = _same_reasons(codes, generator)
     return Stability(
@@ -125,9 +125,9 @@ def stability_of(
     )
 
 
-def _has_lifts(*rules: Rule) -> bool:
-    """Return whether a rule lifts items for all users; there are no reasons for one user's list then."""
-    return any(rule.lifts is not None for rule in rules)
+def _has_boosts(*rules: Rule) -> bool:
+    """Return whether a rule boosts items for all users; there are no reasons for one user's list then."""
+    return any(rule.boosts is not None for rule in rules)
 
 
 def _renumbered(lists: Lists, before: Problem, now: Problem) -> Lists:
@@ -213,7 +213,7 @@ def claims_of(name: str, trade_off: float, base: float, found: Stability) -> lis
         "same reason by chance": found.same_reason_by_chance,
         f"same dials within 25 %, of {found.dials:,}": found.same_dials,
         "same dials by chance": found.same_dials_by_chance,
-        "concepts with a dial before and now, of those before or now": found.common_dials,
+        "properties with a dial before and now, of those before or now": found.common_dials,
         "the same by chance": found.common_dials_by_chance,
     }
     return [
@@ -230,7 +230,7 @@ def main() -> None:
     asked = options.parse_args()
     run = Run.open(asked.run)
     present, seed = run.problem(PART), run.config.seed
-    about = (present.subtopics, PART)
+    about = (present.categories, PART)
     split, early = present.split, without_the_last(present.split)
     kept = (lambda name: asked.models / name) if asked.models else (lambda _: None)
     again = Problem(trained(split, seed + 1, kept("seed")), split, *about)

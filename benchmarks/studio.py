@@ -73,7 +73,7 @@ def load(
 def questions(name: str, run: Run) -> Callable[[], tuple[str, str]]:
     """Return what draws a question: its kind, and the address to ask."""
     users, found = run.factors().user_ids.tolist(), run.load_result()
-    items, dials = run.factors().item_ids.tolist(), () if found.rule is None else run.subtopics().names
+    items, dials = run.factors().item_ids.tolist(), () if found.rule is None else run.categories().names
     goal = quote(found.towards)
 
     def one() -> tuple[str, str]:

@@ -24,21 +24,21 @@ def standard(values: np.ndarray) -> np.ndarray:
     return (values - values.mean()) / values.std()
 
 
-names = [*data.subtopics.names, "year", "popularity"]
-features = np.column_stack([data.subtopics.dense(), standard(years), standard(popularity)]).astype(np.float32)
+names = [*data.categories.names, "year", "popularity"]
+features = np.column_stack([data.categories.dense(), standard(years), standard(popularity)]).astype(np.float32)
 taken = split.train.dense().astype(np.float32)
 gram = features.T @ features + 50.0 * np.eye(len(names))
 users = np.linalg.solve(gram, features.T @ taken.T).T  # (n_users, n_features)
 factors = Factors.from_arrays(users, features, user_ids=split.user_ids, item_ids=split.item_ids)
 
-model = CMB("subtopic_coverage", side="item", device="cpu").fit(factors, split, data.subtopics)
+model = CMB("subtopic_coverage", side="item", device="cpu").fit(factors, split, data.categories)
 moved = np.abs(model.delta_.item.numpy()).mean(0)
 print("features that moved most:", ", ".join(names[i] for i in np.argsort(-moved)[:4]))
-before, after = model.evaluate(split, data.subtopics, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
+before, after = model.evaluate(split, data.categories, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
 for name in ("ndcg@10", "subtopic_coverage@10"):
     print(f"{name}: {before[name].mean:.4f} before, {after[name].mean:.4f} after")
 turned = model.adjust(
-    {names.index("popularity"): 0.0}, split, data.subtopics, ["ndcg@10", "subtopic_coverage@10"], part="test"
+    {names.index("popularity"): 0.0}, split, data.categories, ["ndcg@10", "subtopic_coverage@10"], part="test"
 )
 for row in turned.change.rows:
     print(f"without the change of popularity, {row.name}: {row.a:.4f} -> {row.b:.4f}")

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from recprism import Problem, load
 from recprism.budget.path import rule_at
 from recprism.common.threads import one_thread
-from recprism.data import Dataset, SparseRows, Split, Subtopics
+from recprism.data import Categories, Dataset, SparseRows, Split
 from recprism.forms import collect_rule
 from recprism.models import Factors
 from recprism.serving import Ranked, ServedRule, load_rule
@@ -146,14 +146,14 @@ class SessionModel(nn.Module):
         return torch.cat(parts)[torch.arange(len(rows)), lengths - 1].numpy()
 
 
-def serving(model: SessionModel, sessions: Sessions, subtopics: Subtopics) -> Problem:
+def serving(model: SessionModel, sessions: Sessions, categories: Categories) -> Problem:
     """The model about to answer these sessions' requests; what they took so far is not shown again."""
     item = model.items.weight[:-1].detach().numpy()
     shape = (len(sessions.so_far), len(item))
     so_far, then = (_sparse_rows(part, shape) for part in (sessions.so_far, sessions.then))
     factors = Factors.from_arrays(model.vectors(sessions.so_far), item)
     split = Split(so_far, SparseRows.empty(shape), then, factors.user_ids, factors.item_ids)
-    return Problem(factors, split, subtopics, "test")
+    return Problem(factors, split, categories, "test")
 
 
 def _sparse_rows(rows: list[NDArray[np.int64]], shape: tuple[int, int]) -> SparseRows:
@@ -194,16 +194,16 @@ def compare(data: Dataset, epochs: int) -> dict[str, dict[str, float]]:
     """Method -> NDCG@10 and SC@10 of sessions that came later."""
     torch.manual_seed(0)
     early, late, catalogue = sessions_by_time(data)
-    subtopics = data.subtopics.take_items(catalogue)
+    categories = data.categories.take_items(catalogue)
     model = SessionModel(len(catalogue))
 
     def quality() -> float:
         some = Sessions(early.so_far[:JUDGED], early.then[:JUDGED])
-        problem = serving(model, some, subtopics)
+        problem = serving(model, some, categories)
         return judged(problem, problem.base_lists)["ndcg@10"]
 
     model.learn(early.so_far, epochs, quality)
-    before, now = serving(model, early, subtopics), serving(model, late, subtopics)
+    before, now = serving(model, early, categories), serving(model, late, categories)
     print(f"{len(early.so_far):,} early sessions, {len(late.so_far):,} later ones, {len(catalogue):,} items")
     rule = exported(before)
     answers = [answer(rule, model, session) for session in late.so_far]

@@ -22,7 +22,7 @@ from recprism.data import Dataset
 from recprism.data.split import Part
 from recprism.forms.dials import lists_to_vectors
 from recprism.models import Factors
-from recprism.rule import ListSearch, subtopic_probabilities
+from recprism.rule import ListSearch, category_probabilities
 
 TRADE_OFF, DEPTHS, TAUGHT_ON = 0.2, (200, 500), 200
 Lists = NDArray[np.int64]
@@ -43,10 +43,10 @@ def fetch(vectors: Factors, scored_by: Factors, problem: Problem, depth: int) ->
     user, item = scored_by.search_vectors
     score = np.einsum("ud,und->un", user, item[safe])
     popularity = np.log1p(problem.split.train.col_counts)[safe]
-    tastes, topics = subtopic_probabilities(problem.seen, problem.subtopics), problem.subtopics.dense()
-    affinity = np.einsum("us,uns->un", np.asarray(tastes), topics[safe])
+    tastes, categories = category_probabilities(problem.seen, problem.categories), problem.categories.dense()
+    affinity = np.einsum("us,uns->un", np.asarray(tastes), categories[safe])
     activity = np.broadcast_to(np.log1p(problem.seen.row_counts)[:, None], items.shape)
-    columns = [score, score - score.mean(1, keepdims=True), popularity, affinity, activity, topics.sum(1)[safe]]
+    columns = [score, score - score.mean(1, keepdims=True), popularity, affinity, activity, categories.sum(1)[safe]]
     return Stage(items, np.stack(columns, 2).astype(np.float32))
 
 
@@ -92,7 +92,7 @@ def compare(data: Dataset) -> list[dict[str, float | str]]:
     split = data.split(seed=0)
     base = BPRMF().fit(split, seed=0, device="cpu")
     parts: tuple[Part, Part] = ("validation", "test")
-    learning, serving = (Problem(base, split, data.subtopics, part) for part in parts)
+    learning, serving = (Problem(base, split, data.categories, part) for part in parts)
     diverse, then = (holding(it) for it in (serving, learning))
     taught = Ranker(fetch(base, base, learning, TAUGHT_ON), learning)
     own = Ranker(fetch(then, then, learning, TAUGHT_ON), learning)

@@ -149,7 +149,7 @@ def searched_run(trained_run: Callable[..., Run]) -> Callable[..., Run]:
 
     def run(epochs: int = 2, dim: int = 8, **settings: object) -> Run:
         found = trained_run(epochs, dim)
-        search = CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.subtopics())
+        search = CMB(device="cpu", **settings).fit(found.factors(), found.split(), found.categories())
         result = Result.of_vectors(found.problem(), search.changed())
         found.set_diversify(DiversifyConfig(settings=settings))
         found.save_result(result)

@@ -58,7 +58,7 @@ NOT_IN_THE_CORE += ("fastapi", "faiss", "mlflow", "ray", "sklearn", "textblob", 
 NEED_MORE = ("_gpu", "triton_engine", "triton_kernels", "_vector_tables")
 """Modules of the core that are loaded only where triton or polars is installed."""
 
-RUN_FILES = ("config.toml", "result.toml", "events.jsonl", "split.parquet", "items.parquet", "subtopics.parquet")
+RUN_FILES = ("config.toml", "result.toml", "events.jsonl", "split.parquet", "items.parquet", "categories.parquet")
 RUN_FILES += ("factors.safetensors", "factors.json", "training.checkpoint.safetensors", "delta.safetensors")
 RUN_FILES += ("cmb.json", "certificate.json", "explanation.json", "factors_explanation.json")
 RUN_FILES += ("metrics.parquet", "recommendations.parquet", "clusters.parquet")

@@ -20,7 +20,7 @@ SOURCE = Path(recprism.__file__).parent
 KERNEL = """
 import numpy as np
 from recprism.rule.kernels.exchange import _stand_in_order
-indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one subtopic
+indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one category
 prices, discount = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.0]), np.ones(3)
 goals = (indptr, indices, 0, 0, 0, prices, discount, discount, 0, 0)
 before, own, later = np.ones((3, 1)), np.zeros(3), np.zeros(3)

@@ -24,7 +24,7 @@ def main() -> None:
     text = (folder / "text.md").read_text(encoding="utf-8")
     parts = {
         "extraction": "\n\n".join(_extraction(found[name]) for name in ("extraction", "phones") if name in found),
-        "subtopics": _subtopics(found["subtopics"]),
+        "categories": _categories(found["categories"]),
         "models": _models(found["models"]),
         "objectives": _objectives(found["objectives"]),
         "verdicts": _verdicts(found["objectives"]),
@@ -49,9 +49,9 @@ def _extraction(found: dict[str, Any]) -> str:
     return f"{lead}\n\n{_table([('feature', 'mentions', 'praise'), *top])}"
 
 
-def _subtopics(found: dict[str, Any]) -> str:
-    rows = [("subtopic", "its features")]
-    rows += [(row["subtopic"], ", ".join(row["feature"])) for row in found["clusters"]]
+def _categories(found: dict[str, Any]) -> str:
+    rows = [("category", "its features")]
+    rows += [(row["category"], ", ".join(row["feature"])) for row in found["clusters"]]
     return f"{_table(rows)}\n\nAn item has {found['per_item']:.1f} of them on average."
 
 

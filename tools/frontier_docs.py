@@ -183,7 +183,7 @@ def ceilings(rows: list[dict[str, Any]]) -> str:
     )
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in rows:
-        relaxed = f"{row['whole']:.1%}" if row["goal"].startswith("subtopic") else f"{row['whole']:.0%} in time"
+        relaxed = f"{row['whole']:.1%}" if row["goal"].startswith("category") else f"{row['whole']:.0%} in time"
         known = row["share_of_best"] is not None
         figures = [f"{row[name]:.3%}" if known else "-" for name in ("share_of_best", "optimal_lists", "gap_left")]
         words = (row["world"], TITLES[row["goal"]], f"{row['trade_off']:g}", str(row["users"]), relaxed, *figures)

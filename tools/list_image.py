@@ -60,7 +60,7 @@ def list_of(user: int) -> UserList:
     data = rp.load("ml-latest-small")
     split = data.split(seed=0)
     model = rp.BPRMF().fit(split, device="cpu")
-    problem = rp.Problem(model, split, data.concepts)
+    problem = rp.Problem(model, split, data.categories)
     found = rp.diversify(problem, goal="subtopic_coverage", budget="5%")
     reasons = found.why(user)
     assert isinstance(reasons, tuple)

@@ -36,14 +36,14 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data() -> Dataset:
-    """80 users of three groups, 60 items, each with one to two of six subtopics."""
+    """80 users of three groups, 60 items, each with one to two of six categories."""
     generator = np.random.default_rng(2)
     rows = [
         (user, 100 + item) for user in range(80) for item in generator.choice(60, 15, replace=False, p=_liked(user % 3))
     ]
     table = pl.DataFrame(rows, schema=["user_id", "item_id"], orient="row")
-    subtopics = [(100 + item, f"topic {number}") for item in range(60) for number in {item % 6, (item // 7) % 6}]
-    long = pl.DataFrame(subtopics, schema=["item_id", "subtopic"], orient="row")
+    categories = [(100 + item, f"category {number}") for item in range(60) for number in {item % 6, (item // 7) % 6}]
+    long = pl.DataFrame(categories, schema=["item_id", "category"], orient="row")
     from recprism.data import interactions_from_frame
 
     return Dataset.from_interactions("made", interactions_from_frame(table), long)
@@ -55,8 +55,8 @@ def _liked(group: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def topics(data: Dataset) -> dict[int, list[str]]:
-    names, items = data.subtopics.names, data.subtopics.items
+def categories(data: Dataset) -> dict[int, list[str]]:
+    names, items = data.categories.names, data.categories.items
     ids = data.interactions.item_ids.tolist()
     return {ids[row]: [names[it] for it in items.row(row)] for row in range(len(ids))}
 
@@ -75,7 +75,7 @@ def fitted(data: Dataset) -> Diversifier:
 def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> None:
     split = data.split(seed=0)
     factors = BPRMF(**QUICK).fit(split, seed=0, device="cpu")
-    problem = Problem(factors, split, data.subtopics, "test")
+    problem = Problem(factors, split, data.categories, "test")
     kept = within_budget(problem, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.3}))
     assert kept.rule is not None, "else the test says little"
     assert fitted.certificate_ == kept.certificate
@@ -87,15 +87,17 @@ def test_it_is_within_budget_behind_fit(fitted: Diversifier, data: Dataset) -> N
 
 @pytest.mark.slow
 def test_every_form_of_interactions_gives_the_same(
-    fitted: Diversifier, data: Dataset, rows: np.ndarray, topics: dict[int, list[str]]
+    fitted: Diversifier, data: Dataset, rows: np.ndarray, categories: dict[int, list[str]]
 ) -> None:
     frame = pl.DataFrame({"user_id": rows[:, 0], "item_id": rows[:, 1]})
     pandas = pd.DataFrame({"user_id": rows[:, 0], "item_id": rows[:, 1]})
     for given in (rows, rows.tolist(), frame, pandas, data.interactions):
-        again = clone(fitted).set_params(subtopics=topics).fit(given)
+        again = clone(fitted).set_params(categories=categories).fit(given)
         assert_same(again, fitted)
     matrix = data.interactions.matrix().to_scipy()
-    numbered = clone(fitted).set_params(subtopics={item - 100: names for item, names in topics.items()}).fit(matrix)
+    numbered = (
+        clone(fitted).set_params(categories={item - 100: names for item, names in categories.items()}).fit(matrix)
+    )
     assert_same(numbered, fitted)
 
 
@@ -106,18 +108,18 @@ def assert_same(one: Diversifier, other: Diversifier) -> None:
     np.testing.assert_array_equal(one.result_.ranked()[0], other.result_.ranked()[0])
 
 
-def test_vectors_and_what_judges_them(fitted: Diversifier, data: Dataset, topics: dict[int, list[str]]) -> None:
+def test_vectors_and_what_judges_them(fitted: Diversifier, data: Dataset, categories: dict[int, list[str]]) -> None:
     split, base = fitted.split_, fitted.base_
     shuffled = np.random.default_rng(0).permutation(base.n_items)
-    given = Diversifier(budget=0.3, subtopics=data.subtopics).fit(base.of_items(shuffled), split)
+    given = Diversifier(budget=0.3, categories=data.categories).fit(base.of_items(shuffled), split)
     assert_same(given, fitted)
     seen, later = split.seen_before("test").to_scipy(), split.test.to_scipy()
-    numbered = {number: topics[item] for number, item in enumerate(split.item_ids.tolist())}
-    plain = Diversifier(budget=0.3, subtopics=numbered).fit((base.user, base.item), (seen, later))
+    numbered = {number: categories[item] for number, item in enumerate(split.item_ids.tolist())}
+    plain = Diversifier(budget=0.3, categories=numbered).fit((base.user, base.item), (seen, later))
     assert plain.certificate_.last == fitted.certificate_.last
     for bad, message in ((None, "vectors need labels"), ((seen, later[:, :-1]), "taken later has shape")):
         with pytest.raises(InputError, match=message):
-            Diversifier(subtopics=numbered).fit((base.user, base.item), bad)
+            Diversifier(categories=numbered).fit((base.user, base.item), bad)
 
 
 def test_lists_are_those_of_the_rule_and_hold_nothing_met(fitted: Diversifier, rows: np.ndarray) -> None:
@@ -136,7 +138,9 @@ def test_lists_are_those_of_the_rule_and_hold_nothing_met(fitted: Diversifier, r
 def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows: np.ndarray) -> None:
     generator = np.random.default_rng(1)
     held_out = generator.random(len(rows)) < 0.2
-    model = Diversifier(budget=0.3, model_settings=QUICK, device="cpu", subtopics=data_table(data)).fit(rows[~held_out])
+    model = Diversifier(budget=0.3, model_settings=QUICK, device="cpu", categories=data_table(data)).fit(
+        rows[~held_out]
+    )
     found = model.score(rows[held_out], metric="recall@10")
     later = {(user, item) for user, item in rows[held_out].tolist()}
     recalls = []
@@ -149,21 +153,21 @@ def test_score_is_the_metric_on_interactions_it_did_not_see(data: Dataset, rows:
 
 
 def data_table(data: Dataset) -> pl.DataFrame:
-    items = data.subtopics.items
-    names = np.array(data.subtopics.names)[items.indices]
-    return pl.DataFrame({"item_id": data.interactions.item_ids[items.row_of_entry], "subtopic": names})
+    items = data.categories.items
+    names = np.array(data.categories.names)[items.indices]
+    return pl.DataFrame({"item_id": data.interactions.item_ids[items.row_of_entry], "category": names})
 
 
 def test_explain(fitted: Diversifier) -> None:
     found = fitted.explain(draws=0)
     assert found.rule == fitted.result_.rule
-    assert found.account is not None and found.choice_model is not None
+    assert found.rule_summary is not None and found.choice_model is not None
     assert found.choice_model.shuffled_all is None, "no draws"
 
 
-def test_grid_search_of_scikit_learn(rows: np.ndarray, topics: dict[int, list[str]]) -> None:
+def test_grid_search_of_scikit_learn(rows: np.ndarray, categories: dict[int, list[str]]) -> None:
     search = GridSearchCV(
-        Diversifier(model_settings=QUICK, device="cpu", subtopics=topics),
+        Diversifier(model_settings=QUICK, device="cpu", categories=categories),
         {"budget": [0.01, 0.4]},
         cv=KFold(2, shuffle=True, random_state=0),
         error_score="raise",
@@ -239,8 +243,8 @@ sys.modules["sklearn"] = None
 from recprism import Diversifier
 
 rows = [(user, item) for user in range(30) for item in range(20) if (user + item * item) % 3]
-topics = {item: [f"t{item % 4}"] for item in range(20)}
-model = Diversifier(budget=0.4, subtopics=topics, device="cpu", model_settings={"epochs": 1, "dim": 4}).fit(rows)
+categories = {item: [f"t{item % 4}"] for item in range(20)}
+model = Diversifier(budget=0.4, categories=categories, device="cpu", model_settings={"epochs": 1, "dim": 4}).fit(rows)
 assert model.predict([3]).shape == (1, 10), model
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -36,7 +36,7 @@ def split(data: Dataset) -> Split:
 
 @pytest.fixture(scope="session")
 def case(data: Dataset, split: Split) -> rp.Problem:
-    return rp.Problem(rp.BPRMF(epochs=5, dim=48).fit(split, seed=0, device="cpu"), split, data.subtopics)
+    return rp.Problem(rp.BPRMF(epochs=5, dim=48).fit(split, seed=0, device="cpu"), split, data.categories)
 
 
 @pytest.fixture(scope="session")
@@ -81,7 +81,7 @@ def frame(data: Dataset) -> pl.DataFrame:
 
 @pytest.fixture(scope="session")
 def categories(data: Dataset) -> dict[int, list[str]]:
-    names, items, ids = data.subtopics.names, data.subtopics.items, data.interactions.item_ids.tolist()
+    names, items, ids = data.categories.names, data.categories.items, data.interactions.item_ids.tolist()
     return {item: [names[it] for it in items.row(row)] for row, item in enumerate(ids)}
 
 
@@ -90,9 +90,9 @@ class TestLoading:
         self, data: Dataset, frame: pl.DataFrame, categories: dict[int, list[str]], tmp_path: Path
     ) -> None:
         rows = [(item, name) for item, names in categories.items() for name in names]
-        long = pl.DataFrame(rows, schema=["item_id", "subtopic"], orient="row")
+        long = pl.DataFrame(rows, schema=["item_id", "category"], orient="row")
         frame.write_csv(tmp_path / "events.csv")
-        long.write_csv(tmp_path / "topics.csv")
+        long.write_csv(tmp_path / "categories.csv")
         films = pl.DataFrame({"item_id": list(categories), "genres": ["|".join(it) for it in categories.values()]})
         columns = {name: frame[name].to_numpy() for name in ("rating", "timestamp")}
         for other in (
@@ -105,7 +105,7 @@ class TestLoading:
                 timestamps=columns["timestamp"],
                 categories=long,
             ),
-            rp.load(tmp_path / "events.csv", subtopics=tmp_path / "topics.csv"),
+            rp.load(tmp_path / "events.csv", categories=tmp_path / "categories.csv"),
         ):
             assert_same(other, data)
 
@@ -122,8 +122,8 @@ def assert_same(one: Dataset, other: Dataset) -> None:
     """The same interactions, categories and split."""
     for name in ("user", "item", "user_ids", "item_ids", "rating", "timestamp"):
         np.testing.assert_array_equal(getattr(one.interactions, name), getattr(other.interactions, name))
-    assert one.subtopics.names == other.subtopics.names
-    np.testing.assert_array_equal(one.subtopics.dense(), other.subtopics.dense())
+    assert one.categories.names == other.categories.names
+    np.testing.assert_array_equal(one.categories.dense(), other.categories.dense())
     for part in ("train", "validation", "test"):
         np.testing.assert_array_equal(one.split(seed=0).part(part).indices, other.split(seed=0).part(part).indices)
 
@@ -153,7 +153,7 @@ class TestAuditAndDiversify:
         train, few = split.train, split.validation.row_of_entry < 10
         rows, items = split.validation.row_of_entry[few], split.validation.indices[few]
         fewer = replace(split, validation=SparseRows.from_pairs(rows, items, train.shape))
-        result = rp.diversify(rp.Problem(case.factors, fewer, case.subtopics), GOAL, 1e-4)
+        result = rp.diversify(rp.Problem(case.factors, fewer, case.categories), GOAL, 1e-4)
         assert not result.is_changed
         assert result.rule is None
         assert result.model is case.base
@@ -253,7 +253,7 @@ class TestResult:
     def test_exports_ids_that_are_text_without_pickle(self, found: rp.Result, tmp_path: Path) -> None:
         case = found.problem
         names = np.array([f"u{it}" for it in case.split.user_ids], dtype=object)
-        named = rp.Problem(replace(case.factors, user_ids=names), replace(case.split, user_ids=names), case.subtopics)
+        named = rp.Problem(replace(case.factors, user_ids=names), replace(case.split, user_ids=names), case.categories)
         made = replace(found, problem=named).export(tmp_path / "named", "user-vectors", to="npz")
         assert isinstance(made, Export)
         with np.load(tmp_path / "named" / made.users, allow_pickle=False) as arrays:

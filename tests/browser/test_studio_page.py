@@ -427,7 +427,7 @@ def test_a_reader_sees_everything_and_starts_nothing(browser: Any, shelf: Path) 
             says(page.locator("#after .entry")).to_have_count(10)
             assert page.is_visible("#reader")
             turn_to(page, "everyone")
-            says(page.get_by_role("checkbox", name="subtopics covered", exact=True)).to_be_enabled()
+            says(page.get_by_role("checkbox", name="categories covered", exact=True)).to_be_enabled()
             says(page.get_by_role("checkbox", name="distance within lists", exact=True)).to_be_disabled()
             says(page.locator("#metrics tbody tr").first).to_be_visible()
     finally:
@@ -534,15 +534,15 @@ HOSTILE = (
 
 
 def test_nothing_that_is_data_becomes_markup(browser: Any, shelf: Path, tmp_path: Path) -> None:
-    """Titles, subtopics, the name of the run, typed text and the link."""
+    """Titles, categories, the name of the run, typed text and the link."""
     folder = tmp_path / HOSTILE[1]
     shutil.copytree(shelf / "plain", folder)
     run = Run.open(folder)
     vectors = run.factors()
     corpus = pl.Series([HOSTILE[at % len(HOSTILE)] for at in range(len(run.items()))])
     run.items().with_columns(title=corpus).write_parquet(run.path / "items.parquet")
-    topics = pl.read_parquet(run.path / "subtopics.parquet")
-    topics.with_columns(subtopic=pl.col("subtopic") + HOSTILE[0]).write_parquet(run.path / "subtopics.parquet")
+    categories = pl.read_parquet(run.path / "categories.parquet")
+    categories.with_columns(category=pl.col("category") + HOSTILE[0]).write_parquet(run.path / "categories.parquet")
     run.save_factors(vectors)  # they record the files of the data
     server, link = start(str(run.path))
     try:
@@ -574,7 +574,7 @@ def test_a_run_that_is_still_going_is_watched_and_then_opened(browser: Any, shel
                 time.sleep(0.3)
             says(page.locator("#standing")).to_contain_text("Training step 3 of 10")
             assert "left" in page.inner_text("#standing")
-            for name in ("items.parquet", "subtopics.parquet", "split.parquet", "factors.json", "factors.safetensors"):
+            for name in ("items.parquet", "categories.parquet", "split.parquet", "factors.json", "factors.safetensors"):
                 shutil.copy(shelf / "plain" / name, tmp_path / name)
                 (tmp_path / name).rename(run.path / name)
             run.event("trained", model="bprmf")

@@ -287,7 +287,7 @@ def made_path() -> tuple[World, list[np.ndarray]]:
     """Lists of the base, of half the budget, of exactly the budget (or a hair above), and of twice the budget."""
     world = make_world(1500, 150, 8, seed=0)
     user, item, bias = world.model(seed=1)
-    ladder = [diversified(user @ item.T + bias, world.subtopics, strength) for strength in (0.0, 0.1, 0.3, 1.0)]
+    ladder = [diversified(user @ item.T + bias, world.categories, strength) for strength in (0.0, 0.1, 0.3, 1.0)]
     generator = np.random.default_rng(2)
     losses = (0.5 * BUDGET, BUDGET, 2 * BUDGET)
     return world, [ladder[0], *(with_loss(world, ladder, "ndcg@10", loss, generator) for loss in losses)]

@@ -13,8 +13,8 @@ from recprism.budget.path import lists_at, rule_at
 from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.data import SparseRows
+from recprism.data.categories import Categories
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms import Export
 from recprism.models import Factors
@@ -26,7 +26,7 @@ from recprism.runs.parts.questions import question_of
 ITEMS, USERS = 30, 8
 
 
-def world(seed: int) -> tuple[Factors, Split, Subtopics]:
+def world(seed: int) -> tuple[Factors, Split, Categories]:
     generator = np.random.default_rng(seed)
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
     factors = Factors.from_arrays(user, item, user_ids=np.arange(100, 100 + USERS), item_ids=np.arange(ITEMS) * 10)
@@ -36,8 +36,8 @@ def world(seed: int) -> tuple[Factors, Split, Subtopics]:
     ]
     split = Split(*parts, factors.user_ids, factors.item_ids)
     names = np.array(["a", "b", "c"], dtype=object)
-    of_item, of_topic = np.nonzero(generator.random((ITEMS, 3)) < 0.5)
-    return factors, split, Subtopics.from_pairs(of_item, names[of_topic], ITEMS)
+    of_item, of_category = np.nonzero(generator.random((ITEMS, 3)) < 0.5)
+    return factors, split, Categories.from_pairs(of_item, names[of_category], ITEMS)
 
 
 @given(
@@ -50,16 +50,16 @@ def world(seed: int) -> tuple[Factors, Split, Subtopics]:
 def test_lists_keep_constraints_at_every_length(
     seed: int, banned: set[int], pinned: dict[int, int], most: float | None, k: int
 ) -> None:
-    factors, split, subtopics = world(seed)
+    factors, split, categories = world(seed)
     pinned = dict(zip(pinned, dict.fromkeys(pinned.values()), strict=False))  # an item has one place
-    shares = {} if most is None or "a" not in subtopics.names else {"a": most}
+    shares = {} if most is None or "a" not in categories.names else {"a": most}
     ids = factors.item_ids
     constraints = {
         "banned": ids[sorted(banned)],
         "pinned": {place: ids[item] for place, item in pinned.items()},
         "max_share": shares,
     }
-    problem = Problem(factors, split, subtopics, "test", 6, constraints=constraints)
+    problem = Problem(factors, split, categories, "test", 6, constraints=constraints)
     items, scores = problem.rank(factors, k)
     assert items.shape == scores.shape == (USERS, k)
     assert not np.isin(items, sorted(banned)).any()
@@ -78,8 +78,8 @@ def test_lists_keep_constraints_at_every_length(
 
 @given(seed=st.integers(0, 1000), banned=st.sets(st.integers(0, ITEMS - 1), max_size=5))
 def test_without_constraints_and_with_bans_alone_lists_are_exact(seed: int, banned: set[int]) -> None:
-    factors, split, subtopics = world(seed)
-    problem = Problem(factors, split, subtopics, "test", 6, constraints={"banned": factors.item_ids[sorted(banned)]})
+    factors, split, categories = world(seed)
+    problem = Problem(factors, split, categories, "test", 6, constraints={"banned": factors.item_ids[sorted(banned)]})
     scores = (factors.user @ factors.item.T).astype(np.float64)
     scores[problem.seen.dense()] = -np.inf
     scores[:, sorted(banned)] = -np.inf
@@ -101,9 +101,9 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
         def write(self, goal: str, kind: str, lists: dict[float, np.ndarray]) -> None:
             kept[goal, kind] = dict(lists)
 
-    factors, split, subtopics = world(0)
+    factors, split, categories = world(0)
     for banned in ([], [30], [40]):
-        problem = Problem(factors, split, subtopics, "test", 6, store=Store(), constraints={"banned": banned})
+        problem = Problem(factors, split, categories, "test", 6, store=Store(), constraints={"banned": banned})
         lists_at(problem, "ilad", 0.3)
         problem.keep_lists(Goal.parse("ilad"))
     assert len(kept) == 3
@@ -111,9 +111,9 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
 
 def test_stored_lists_and_questions_keep_their_names() -> None:
     """Runs of earlier versions have these names on disk; an id may be written as text, and a ban twice."""
-    factors, split, subtopics = world(0)
+    factors, split, categories = world(0)
     shares = {"max_share": {"a": "40%"}, "min_share": {"b": 0.2}}
-    about = (factors, split, subtopics, "test", 6)
+    about = (factors, split, categories, "test", 6)
     first = Problem(*about, constraints={"banned": ["40", 30, "30"], "pinned": {"2": "70"}, **shares})
     numbers = {"banned": [3, 4], "pinned": {"2": 7}, "max_share": {"a": 0.4}, "min_share": {"b": 0.2}}
     assert first._kind() == "test-b8d78eddcfe3"
@@ -142,10 +142,10 @@ def test_constraints_of_a_request_join_those_of_a_rule_or_are_refused() -> None:
 
 
 def test_pins_of_each_user_are_ids_and_come_back_as_ids() -> None:
-    factors, split, subtopics = world(0)
+    factors, split, categories = world(0)
     pins = np.full((USERS, 3), None)
     pins[1, 0], pins[2, 2] = 50, "70"
-    problem = Problem(factors, split, subtopics, "test", 6, constraints={"pinned": pins})
+    problem = Problem(factors, split, categories, "test", 6, constraints={"pinned": pins})
     assert problem.resolved.pinned[1, 0] == 5 and problem.resolved.pinned[2, 2] == 7
     assert (problem.resolved.pinned >= 0).sum() == 2
     with pytest.raises(ValueError, match="pins of single users cannot be kept in files"):
@@ -155,23 +155,23 @@ def test_pins_of_each_user_are_ids_and_come_back_as_ids() -> None:
 
 
 def test_empty_constraints_are_none() -> None:
-    factors, split, subtopics = world(0)
+    factors, split, categories = world(0)
     nothing = {"banned": [], "pinned": {}, "min_share": {}, "tail_floor": 0.0, "per_user_diversity": None}
-    assert not Problem(factors, split, subtopics, "test", 6, constraints=nothing).constraints
+    assert not Problem(factors, split, categories, "test", 6, constraints=nothing).constraints
     with pytest.raises(ValueError, match="item 70 is pinned and banned"):
-        Problem(factors, split, subtopics, "test", 6, constraints={"banned": [70], "pinned": {1: 70}})
+        Problem(factors, split, categories, "test", 6, constraints={"banned": [70], "pinned": {1: 70}})
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "alpha_ndcg"])
 def test_one_user_alone_gets_the_same_list(goal: str) -> None:
     """Users who have seen a pinned item have more free places than others; diversity differs by user."""
-    factors, split, subtopics = world(3)
+    factors, split, categories = world(3)
     seen = split.seen_before("test").dense()
     pinned = {2: int(seen.any(0).argmax()), 4: int((~seen).all(0).argmax())}
     diversity = np.linspace(0, 1, USERS)
     by_id = {place: factors.item_ids[item] for place, item in pinned.items()}
     constraints = {"pinned": by_id, "per_user_diversity": diversity}
-    problem = Problem(factors, split, subtopics, "test", 6, constraints=constraints)
+    problem = Problem(factors, split, categories, "test", 6, constraints=constraints)
     rule = rule_at(problem, goal, 0.4)
     lists = problem.rank(rule)[0]
     assert len({int((row == pinned[2]).sum()) for row in lists}) == 2, "some users have seen the pinned item"

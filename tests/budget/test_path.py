@@ -15,11 +15,11 @@ from recprism.budget.path import lists_at, rule_at, walk
 from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import CertifiedRule, within_budget
-from recprism.data import Dataset, SparseRows, Subtopics
+from recprism.data import Categories, Dataset, SparseRows
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
+from recprism.rule.boosts import boosted
 from recprism.rule.goal import Goal
-from recprism.rule.lifts import lifted
 
 
 def costly(*values: object) -> object:
@@ -33,8 +33,8 @@ def factors(small: Dataset) -> Factors:
 
 @pytest.fixture(scope="module")
 def problem(small: Dataset, factors: Factors) -> Problem:
-    assert small.subtopics is not None
-    return Problem(factors, small.split(seed=0), small.subtopics, "test")
+    assert small.categories is not None
+    return Problem(factors, small.split(seed=0), small.categories, "test")
 
 
 def test_the_path_climbs(problem: Problem) -> None:
@@ -56,43 +56,43 @@ def test_exposure_never_falls_along_its_path(problem: Problem, goal: str) -> Non
     assert values[-1] > values[0]
 
 
-def test_lifts_of_a_path_serve_its_lists(problem: Problem) -> None:
-    lift = rule_at(problem, "shown_often", 0.2).lifts
-    assert lift is not None
-    served, _ = lifted(problem.factors, lift).rank(10, exclude=problem.seen)
+def test_boosts_of_a_path_serve_its_lists(problem: Problem) -> None:
+    boost = rule_at(problem, "shown_often", 0.2).boosts
+    assert boost is not None
+    served, _ = boosted(problem.factors, boost).rank(10, exclude=problem.seen)
     lists = lists_at(problem, "shown_often", 0.2)
     assert (np.sort(served, 1) == np.sort(lists, 1)).all(1).mean() > 0.99
-    assert not np.array_equal(served, lists), "the rule sorts by the scores without lifts"
+    assert not np.array_equal(served, lists), "the rule sorts by the scores without boosts"
     scores = problem.base.scores_of(lists)
     assert (np.diff(scores, axis=1) <= 0).all()
-    assert rule_at(problem, "subtopic_coverage", 0.2).lifts is None
+    assert rule_at(problem, "subtopic_coverage", 0.2).boosts is None
 
 
-def test_lifts_are_those_of_the_part_that_certifies_in_every_context(problem: Problem) -> None:
-    of_test, of_validation = (rule_at(it, "shown_often", 0.1).lifts for it in (problem, problem.on("validation")))
+def test_boosts_are_those_of_the_part_that_certifies_in_every_context(problem: Problem) -> None:
+    of_test, of_validation = (rule_at(it, "shown_often", 0.1).boosts for it in (problem, problem.on("validation")))
     assert of_test is not None
     np.testing.assert_array_equal(of_test, of_validation)
     nothing = SparseRows.empty(problem.split.train.shape)
     alone = Problem(
         problem.factors,
         replace(problem.split, train=problem.split.live().train, validation=nothing),
-        problem.subtopics,
+        problem.categories,
     )
-    assert not np.array_equal(rule_at(alone, "shown_often", 0.1).lifts, of_test), "another context has other lifts"
+    assert not np.array_equal(rule_at(alone, "shown_often", 0.1).boosts, of_test), "another context has other boosts"
 
 
 def test_the_weight_of_an_exposure_goal_counts(problem: Problem) -> None:
-    """Twice the weight is worth what a larger trade-off is worth: the price of a lift is weight * t / (1 - t)."""
-    twice, further = rule_at(problem, "gini=2", 0.2).lifts, rule_at(problem, "gini", 0.4 / 1.2).lifts
+    """Twice the weight is worth what a larger trade-off is worth: the price of a boost is weight * t / (1 - t)."""
+    twice, further = rule_at(problem, "gini=2", 0.2).boosts, rule_at(problem, "gini", 0.4 / 1.2).boosts
     assert twice is not None
     assert further is not None
     np.testing.assert_allclose(twice, further, rtol=1e-9)
-    assert not np.array_equal(twice, rule_at(problem, "gini", 0.2).lifts)
+    assert not np.array_equal(twice, rule_at(problem, "gini", 0.2).boosts)
 
 
 @pytest.mark.slow
 def test_the_weight_of_an_exposure_goal_counts_beside_another_goal(problem: Problem) -> None:
-    even, more = (rule_at(problem, goal, 0.2).lifts for goal in ("sc+gini", "sc=1,gini=5"))
+    even, more = (rule_at(problem, goal, 0.2).boosts for goal in ("sc+gini", "sc=1,gini=5"))
     assert even is not None
     assert more is not None
     assert more.max() > even.max()
@@ -117,7 +117,7 @@ def test_goals_that_do_not_combine(goal: str, words: str) -> None:
 def test_the_path_does_not_look_at_labels(problem: Problem) -> None:
     nothing = SparseRows.empty(problem.split.train.shape)
     # The same users with other labels: validation stays known as seen, the test is gone.
-    blind = Problem(problem.factors, replace(problem.split, test=nothing), problem.subtopics, "test")
+    blind = Problem(problem.factors, replace(problem.split, test=nothing), problem.categories, "test")
     with_labels, without = (
         walk(it, "subtopic_coverage", ("subtopic_coverage@10",), (0.2,)).points[0].lists for it in (problem, blind)
     )
@@ -159,7 +159,7 @@ def test_validation_decides_where_there_is_one(problem: Problem) -> None:
     assert earlier.rule == kept.rule
     assert not np.array_equal(problem.on("validation").rank(kept.rule)[0], problem.rank(kept.rule)[0])
     none = SparseRows.empty(problem.split.train.shape)
-    held_out = Problem(problem.factors, replace(problem.split, validation=none), problem.subtopics, "test")
+    held_out = Problem(problem.factors, replace(problem.split, validation=none), problem.categories, "test")
     assert (
         "of the test part"
         in within_budget(held_out, BudgetQuestion.of("subtopic_coverage", {"ndcg@10": 0.1})).certificate.sentence()
@@ -211,7 +211,7 @@ def test_an_audit_and_what_it_leads_to_agree(problem: Problem, budget: float) ->
 def test_without_labels_nothing_is_certified(small: Dataset, problem: Problem) -> None:
     none = SparseRows.empty(problem.split.train.shape)
     split = replace(problem.split, validation=none, test=none)
-    blind = Problem(problem.factors, split, problem.subtopics, "test")
+    blind = Problem(problem.factors, split, problem.categories, "test")
     found = cost_of_diversity(blind, BudgetQuestion.each(["sc"], BUDGETS))
     assert not found.certified
     assert found.payers is None
@@ -295,8 +295,8 @@ def test_a_search_within_a_budget_reports_every_point(problem: Problem) -> None:
 
 @pytest.mark.parametrize("goal", ["shown_often", "ilad"])
 def test_a_history_window_without_effect_is_refused(problem: Problem, goal: str) -> None:
-    without = Subtopics((), SparseRows.empty((problem.base.n_items, 0)))
-    case = Problem(problem.factors, problem.split, problem.subtopics if goal == "shown_often" else without)
+    without = Categories((), SparseRows.empty((problem.base.n_items, 0)))
+    case = Problem(problem.factors, problem.split, problem.categories if goal == "shown_often" else without)
     with pytest.raises(InputError, match="do not look at the user's history here, so a history window has no effect"):
         within_budget(case.with_window(5), BudgetQuestion.of(goal, {"ndcg@10": 0.1}))
     assert rule_at(case.with_window(5), "ilad", 0.1).history_window == (5 if goal == "shown_often" else None)

@@ -18,9 +18,9 @@ from recprism.rule import Goal
 
 @pytest.fixture(scope="module")
 def problem(small: Dataset) -> Problem:
-    assert small.subtopics is not None
+    assert small.categories is not None
     split = small.split(seed=0)
-    return Problem(BPRMF(epochs=1).fit(split, seed=0, device="cpu"), split, small.subtopics, "test")
+    return Problem(BPRMF(epochs=1).fit(split, seed=0, device="cpu"), split, small.categories, "test")
 
 
 def test_words_and_shares_are_read() -> None:

@@ -22,7 +22,7 @@ from recprism.rule.goal import Goal
 @pytest.fixture(scope="module")
 def with_vectors(small: Dataset) -> Problem:
     split = small.split(seed=0)
-    return Problem(BPRMF(dim=16, epochs=3).fit(split, seed=0), split, small.subtopics)
+    return Problem(BPRMF(dim=16, epochs=3).fit(split, seed=0), split, small.categories)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def from_scores(with_vectors: Problem) -> Problem:
         user_ids=ids.user_ids,
         item_ids=ids.item_ids,
     )
-    return Problem(found, with_vectors.split, with_vectors.subtopics)
+    return Problem(found, with_vectors.split, with_vectors.categories)
 
 
 def test_the_same_scores_give_the_same_lists(with_vectors: Problem, from_scores: Problem) -> None:

@@ -21,17 +21,17 @@ from recprism.budget.segments import (
     outer_thirds,
     user_segments,
 )
-from recprism.data import SparseRows, Subtopics
+from recprism.data import Categories, SparseRows
 from recprism.errors import InputError
 from recprism.testing.synthetic import make_world
 
 # three users: the first took items 0 to 3, the second 0 and 1, the third 0; no user took 4 or 5
 TRAIN = SparseRows.coerce(np.array([[1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]))
-TOPICS = Subtopics.from_pairs(np.array([0, 1, 1, 2, 3, 5]), ["a", "a", "b", "c", "d", "a"], 6)
+CATEGORIES = Categories.from_pairs(np.array([0, 1, 1, 2, 3, 5]), ["a", "a", "b", "c", "d", "a"], 6)
 
 
 def test_users_are_sorted_by_what_they_did() -> None:
-    segments = user_segments(TRAIN, TOPICS)
+    segments = user_segments(TRAIN, CATEGORIES)
     assert {name: np.flatnonzero(mask).tolist() for name, mask in segments.items()} == {
         "light": [2],
         "heavy": [0],
@@ -45,11 +45,11 @@ def test_users_are_sorted_by_what_they_did() -> None:
 
 
 def test_breadth_is_the_entropy_of_the_history() -> None:
-    """An item of two subtopics gives half to each."""
+    """An item of two categories gives half to each."""
     expected = [stats.entropy([1.5, 0.5, 1, 1]), stats.entropy([1.5, 0.5]), 0.0]
-    assert history_breadth(TRAIN, TOPICS) == pytest.approx(np.array(expected) / np.log(4))
-    nothing = history_breadth(SparseRows.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), TOPICS)
-    assert np.isnan(nothing).all(), "one user has an item without subtopics, the other has none"
+    assert history_breadth(TRAIN, CATEGORIES) == pytest.approx(np.array(expected) / np.log(4))
+    nothing = history_breadth(SparseRows.coerce(np.array([[0, 0, 0, 0, 1, 0], [0] * 6])), CATEGORIES)
+    assert np.isnan(nothing).all(), "one user has an item without categories, the other has none"
 
 
 def test_items_are_cut_at_thirds_of_the_interactions() -> None:
@@ -118,7 +118,7 @@ def test_no_change_and_an_empty_segment() -> None:
 
 def test_segments_of_a_synthetic_world() -> None:
     data = make_world(300, 100, seed=3).dataset()
-    segments = user_segments(data.interactions.matrix(), data.subtopics)
+    segments = user_segments(data.interactions.matrix(), data.categories)
     assert all(0.2 < mask.mean() < 0.5 for mask in segments.values())
 
 
@@ -138,7 +138,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(InputError, match="show no item"):
         exposure_by_segment([[-1]], [[0]], item_segments(TRAIN))
     with pytest.raises(InputError, match="of 6 items and the split has 2"):
-        history_breadth(SparseRows.empty((2, 2)), TOPICS)
+        history_breadth(SparseRows.empty((2, 2)), CATEGORIES)
 
 
 def test_without_training_interactions_there_are_no_segments_of_items() -> None:

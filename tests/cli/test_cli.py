@@ -52,7 +52,7 @@ def test_demo_end_to_end(recprism: Recprism, tmp_path: Path) -> None:
         "events.jsonl",
         "split.parquet",
         "items.parquet",
-        "subtopics.parquet",
+        "categories.parquet",
         "factors.safetensors",
         "factors.json",
         "recommendations.parquet",
@@ -143,7 +143,7 @@ def test_lists_with_files_beside_them(recprism: Recprism, tmp_path: Path) -> Non
             "--items",
             tmp_path / "items.csv",
         ),
-        *("--subtopic-column", "genres", "--json", "-m", "recall@2,subtopic_coverage@2,catalogue_coverage@2,mrr@2"),
+        *("--category-column", "genres", "--json", "-m", "recall@2,subtopic_coverage@2,catalogue_coverage@2,mrr@2"),
     )
     scores = {row["metric"]: row["mean"] for row in outcome.json["scores"]}
     assert scores == {
@@ -196,17 +196,17 @@ def test_two_runs_compare_with_a_paired_test(recprism: Recprism, trained: Path, 
 
 def test_stats_as_json(recprism: Recprism) -> None:
     stats = recprism("data", "stats", "ml-latest-small", "--json").json
-    assert {name: stats[name] for name in ("users", "items", "interactions", "subtopics")} == {
+    assert {name: stats[name] for name in ("users", "items", "interactions", "categories")} == {
         "users": 601,
         "items": 1955,
         "interactions": 41_227,
-        "subtopics": 19,
+        "categories": 19,
     }
 
 
 def test_stats_of_ml1m(recprism: Recprism, real_data: Path) -> None:
     stats = recprism("data", "stats", "ml-1m", "--preset", "paper", "--data-root", real_data, "--json")
-    assert stats.out.startswith('{"users": 5950, "items": 3125, "interactions": 573726, "subtopics": 18, ')
+    assert stats.out.startswith('{"users": 5950, "items": 3125, "interactions": 573726, "categories": 18, ')
 
 
 def test_show_prints_the_licence_of_the_embedded_set(recprism: Recprism) -> None:

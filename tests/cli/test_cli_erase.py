@@ -72,12 +72,12 @@ def test_tables_and_words(diversified: Path, capsys: pytest.CaptureFixture[str],
 def planted(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A world with planted factors, where the verdict holds."""
     made = make_planted(seed=0)
-    data = replace(small, subtopics=made.subtopics, attributes=pl.DataFrame({"item_id": made.split.item_ids}))
+    data = replace(small, categories=made.categories, attributes=pl.DataFrame({"item_id": made.split.item_ids}))
     run = Run.create(tmp_path_factory.mktemp("runs") / "planted", RunConfig())
     run.save_data(data, made.split)
     run.save_factors(Factors.from_arrays(made.user, made.item))
     run.set_diversify(DiversifyConfig(settings={}))
-    search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.subtopics())
+    search = CMB(diversity="subtopic_coverage", device="cpu").fit(run.factors(), run.split(), run.categories())
     run.save_result(Result.of_vectors(run.problem(), search.changed()))
     return run
 

@@ -42,8 +42,8 @@ def test_all_users(run: Run, recprism: Recprism) -> None:
     assert model["verdict"] == "explains"
     assert model["interval"][0] < model["explained"] < model["interval"][1]
     assert max(model["explained_shuffled_within"], model["explained_shuffled_all"]) < 0.15
-    assert sum(row["gain"]["subtopic_coverage"][-1] for row in kept["account"]["categories"]) == pytest.approx(
-        kept["account"]["prices"][-1]["gains"]["subtopic_coverage"]
+    assert sum(row["gain"]["subtopic_coverage"][-1] for row in kept["rule_summary"]["categories"]) == pytest.approx(
+        kept["rule_summary"]["prices"][-1]["gains"]["subtopic_coverage"]
     )
 
 
@@ -91,7 +91,7 @@ def test_lists_from_files(run: Run, tmp_path: Path, recprism: Recprism) -> None:
         }
     ).write_csv(tmp_path / "scores.csv")
     run.items().write_csv(tmp_path / "items.csv")
-    more = ("--items", tmp_path / "items.csv", "--subtopic-column", "genres")
+    more = ("--items", tmp_path / "items.csv", "--category-column", "genres")
     by_scores = recprism(*words, "--scores", tmp_path / "scores.csv", *more, "--draws", 0)
     assert by_scores.code == 0, by_scores.err
     assert "With one newcomer removed" in by_scores.out

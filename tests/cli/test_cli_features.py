@@ -48,7 +48,7 @@ def test_from_reviews(recprism: Recprism, reviews: Path, tmp_path: Path) -> None
     )
     assert {path.name for path in (tmp_path / "f").iterdir()} == {
         f"{name}.parquet"
-        for name in ("mentions", "interactions", "item_features", "user_features", "subtopics", "clusters", "features")
+        for name in ("mentions", "interactions", "item_features", "user_features", "categories", "clusters", "features")
     }
     mentions = pl.read_parquet(tmp_path / "f" / "mentions.parquet")
     assert mentions.columns == ["user_id", "item_id", "feature", "sentiment"]
@@ -65,7 +65,7 @@ def test_json_is_one_object(recprism: Recprism, reviews: Path, tmp_path: Path) -
     made = found.json
     assert len(made["features"]) == 2
     assert set(made["features"][0]) == {"feature", "mentions", "reviews", "positive", "example"}
-    assert "subtopics" not in made["files"], "two features make no clusters"
+    assert "categories" not in made["files"], "two features make no clusters"
     assert Path(made["files"]["mentions"]).exists()
 
 

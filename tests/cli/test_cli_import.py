@@ -64,7 +64,7 @@ def vectors(world: Path) -> list[object]:
 
 
 def about_items(world: Path) -> list[object]:
-    return ["--items", world / "items.csv", "--subtopic-column", "genres"]
+    return ["--items", world / "items.csv", "--category-column", "genres"]
 
 
 HELD_OUT = "held-out"
@@ -79,7 +79,7 @@ def runs(world: Path) -> dict[str, Path]:
     """One run of each kind; each is diversified where that works."""
     user, item = (world / name for name in ("u.npy", "i.npy"))
     ids = {"user_ids": world / "u.txt", "item_ids": world / "i.txt"}
-    known = {"interactions": world / "before.csv", "items": world / "items.csv", "categories": "genres"}
+    known = {"interactions": world / "before.csv", "items": world / "items.csv", "category_columns": "genres"}
     kinds = {
         HELD_OUT: {**known, "held_out": world / "later.csv"},
         SET_ASIDE: {**known, "set_aside": 0.3},
@@ -100,7 +100,7 @@ def test_a_run_is_made_and_says_what_it_holds(recprism: Recprism, world: Path, t
     outcome = recprism("import", *vectors(world), *files, *about_items(world), "-o", tmp_path / "run", "--json")
     assert outcome.code == 0, outcome.err
     facts = json.loads(outcome.out)
-    assert (facts["users"], facts["items"], facts["factors"], facts["subtopics"]) == (N_USERS, N_ITEMS, DIM, 6)
+    assert (facts["users"], facts["items"], facts["factors"], facts["categories"]) == (N_USERS, N_ITEMS, DIM, 6)
     assert facts["interactions"] == {"train": 720, "validation": 270, "test": 270}
     assert "6 categories (genres: lists written as text)" in outcome.err
     run = Run.open(tmp_path / "run")
@@ -261,10 +261,10 @@ def test_python_takes_arrays_and_frames(tmp_path: Path, caplog: pytest.LogCaptur
         interactions=found["before"],
         held_out=found["later"],
         items=found["items"],
-        categories="genres",
+        category_columns="genres",
     )
     np.testing.assert_allclose(run.factors().user, user.astype(np.float32))
-    assert run.factors().item_bias is None and len(run.subtopics()) == 6
+    assert run.factors().item_bias is None and len(run.categories()) == 6
     package.import_vectors(tmp_path / "bare", user, item)
     assert "no budget can be certified" in caplog.text
 
@@ -288,7 +288,7 @@ BAD = {
     "no such metric": ({}, ["--metric", "euclid"], "unknown metric 'euclid'"),
     "nothing to set aside": ({}, ["--set-aside", "0.2"], "--set-aside has no effect without --interactions"),
     "other ids": ({"o.csv": "user_id,item_id\nx,y\n"}, ["--interactions", "o.csv"], "none of its user ids"),
-    "a column without its table": ({}, ["--subtopic-column", "genres"], "name its file with --items"),
+    "a column without its table": ({}, ["--category-column", "genres"], "name its file with --items"),
 }
 
 
@@ -340,15 +340,15 @@ def _ready(client: Any, name: str) -> dict[str, Any]:
     return found
 
 
-def test_python_takes_one_name_or_lists_as_subtopics(tmp_path: Path) -> None:
+def test_python_takes_one_name_or_lists_as_categories(tmp_path: Path) -> None:
     from recprism import import_vectors
 
     vectors = np.eye(3, dtype=np.float32)
-    for number, subtopics in enumerate(
-        [{0: "Drama", 1: "Drama", 2: "War"}, pl.DataFrame({"item_id": [0, 1], "subtopic": [["Drama"], ["War"]]})]
+    for number, categories in enumerate(
+        [{0: "Drama", 1: "Drama", 2: "War"}, pl.DataFrame({"item_id": [0, 1], "category": [["Drama"], ["War"]]})]
     ):
-        run = import_vectors(tmp_path / str(number), vectors, vectors, subtopics=subtopics)
-        assert list(run.subtopics().names) == ["Drama", "War"]
+        run = import_vectors(tmp_path / str(number), vectors, vectors, categories=categories)
+        assert list(run.categories().names) == ["Drama", "War"]
 
 
 def test_ids_belong_to_both_sides_or_to_none(tmp_path: Path) -> None:

@@ -48,13 +48,13 @@ def world(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = ("user_id", "item_id")
     _write(folder / "before.csv", ids, [(split.train, users, items)])
     _write(folder / "later.csv", ids, [(split.validation, users, items), (split.test, users, items)])
-    names = np.array(small.subtopics.names)
-    _write(folder / "genres.csv", ("item_id", "subtopic"), [(small.subtopics.items, items, names)])
+    names = np.array(small.categories.names)
+    _write(folder / "genres.csv", ("item_id", "category"), [(small.categories.items, items, names)])
     return folder
 
 
 def files(world: Path) -> list[object]:
-    named = {"interactions": "before", "held-out": "later", "subtopics": "genres"}
+    named = {"interactions": "before", "held-out": "later", "categories": "genres"}
     return [word for option, name in named.items() for word in (f"--{option}", world / f"{name}.csv")]
 
 
@@ -225,7 +225,7 @@ def test_python_saves_puts_and_loads_results_of_scores(run: Path, world: Path, t
         pl.read_csv(world / "scores.csv"),
         interactions=world / "before.csv",
         held_out=world / "later.csv",
-        subtopics=world / "genres.csv",
+        categories=world / "genres.csv",
     )
     put_result(made.named("put"), found)
     assert made.results["put"].rule == found.rule
@@ -233,7 +233,7 @@ def test_python_saves_puts_and_loads_results_of_scores(run: Path, world: Path, t
         made.factors()
     case = found.problem
     assert isinstance(case.base, ScoredCandidates)
-    other = package.Problem(replace(case.base, scores=case.base.scores * 2), case.split, case.subtopics)
+    other = package.Problem(replace(case.base, scores=case.base.scores * 2), case.split, case.categories)
     with pytest.raises(InputError, match="its model or its data are not those of the result"):
         put_result(made.named("other"), replace(found, problem=other))
 

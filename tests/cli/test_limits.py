@@ -85,7 +85,7 @@ def world(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("diversify run --budget 1% --ban ,", "--ban is empty"),
         ("audit run --goal ''", "--goal is empty"),
         ("frontier run --rivals ''", "--rivals is empty"),
-        ("train --data a.csv --items items.csv --subtopic-column '' -o new", "--subtopic-column is empty"),
+        ("train --data a.csv --items items.csv --category-column '' -o new", "--category-column is empty"),
         ("monitor found --lists lists.csv --day-column day --column day=rank", "name the same column"),
         ("studio run --token ''", "--token (or RECPRISM_TOKEN) is empty"),
         ("data fetch ml-1m --mirror nonsense", "the mirror 'nonsense' is no address"),

@@ -30,7 +30,7 @@ Site = tuple[str, int]
 
 SOURCE = Path(cli.__file__).parent
 COLUMNS = "--column user_id=customer --column 'item_id=stock unit' --column timestamp=when"
-ABOUT = "--items 'the items.csv' --subtopic-column 'main genres'"
+ABOUT = "--items 'the items.csv' --category-column 'main genres'"
 QUICK = "--set epochs=2 --set dim=4"
 LOOSE = "--confidence 50% --approximate"
 USERS = ["Smith, J.", "-1", 'say "hi"', *(f"u {number}" for number in range(27))]

@@ -21,7 +21,7 @@ from recprism.cli._modes import is_given
 
 TESTS = Path(__file__).parents[1]
 STATS = "data stats orders.csv --threshold none"
-ABOUT = "--items items.csv --subtopic-column genres"
+ABOUT = "--items items.csv --category-column genres"
 WIDE = "--budget 50% --confidence 50% --approximate"
 ERASE = "erase run --name found --draws 1 --controls 0 --json"
 HOLDOUT = "holdout run --share 5% --click-rate 8% --json"
@@ -35,8 +35,8 @@ data stats orders.csv | --threshold none
 {STATS} | --min-item 9
 {STATS} | --split leave-last
 {STATS} | {ABOUT}
-{STATS} {ABOUT} | --subtopic-separator ,
-{STATS} {ABOUT} --subtopic-separator : | --subtopic-level path
+{STATS} {ABOUT} | --category-separator ,
+{STATS} {ABOUT} --category-separator : | --category-level path
 evaluate run --json | --metrics recall@5
 evaluate run --json | --part validation
 evaluate run --json | --base
@@ -103,7 +103,7 @@ why run --user u1 --json | --what-if 'without=item 2'
 why run --user u1 | --why-not 'item 2'
 explain run --draws 0 --json | --part validation
 {EXPLAINED} | --part validation
-{EXPLAINED} | --concepts clusters=3
+{EXPLAINED} | --properties clusters=3
 {EXPLAINED} --draws 9 | --seed 1
 {EXPLAINED} | --draws 9
 explain run --draws 9 --json | --seed 1
@@ -111,14 +111,14 @@ explain run --json | --draws 9
 dials run --json | --user u1
 dials run --json | --ordered
 dials run --min-support 20 --json | --rest user-vectors
-dials run --json | --concepts popularity
+dials run --json | --properties popularity
 dials run --json | --min-support 20
 dials run --json | --judged
 dials run --json | --output out.csv
 steer run --user u1 --set Drama=0.1 --json | --judged
 {DIALS} | --ordered
 {DIALS} --min-support 20 | --rest user-vectors
-{DIALS} | --concepts popularity
+{DIALS} | --properties popularity
 {DIALS} | --min-support 20
 {DIALS} | --to npz
 {DIALS} | --alpha 0.5
@@ -162,7 +162,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, ok: Callable[..., Any]) -> Pa
         folder / "items.csv"
     )
     with contextlib.chdir(folder):
-        data = f"--data orders.csv --threshold none {ABOUT} --subtopic-separator ,"
+        data = f"--data orders.csv --threshold none {ABOUT} --category-separator ,"
         ok(*shlex.split(f"train {data} --set epochs=3 --set dim=4 -o run"))
         ok(*shlex.split(f"diversify run {WIDE}"))
         ok(*shlex.split("search run --set iterations=3 --name found"))
@@ -219,7 +219,7 @@ REASONS = {
     "columns": "names of columns: a wrong one is refused; tests/data/test_formats.py",
     "allow_violations": "an allowance: without it, violations are refused; tests/trust/test_constraints_hold.py",
     **dict.fromkeys(
-        ("subtopics", "items", "subtopic_column", "subtopic_separator", "subtopic_level"),
+        ("categories", "items", "category_column", "category_separator", "category_level"),
         "one reader serves all commands; shown for `data stats`",
     ),
     **dict.fromkeys(

@@ -20,7 +20,7 @@ from recprism.runs.run import Run
 ODD = ["007", "7", "🎬 film", "שלום", "a,b", 'say "hi"', "line\nbreak", "prof-000005", "12", "=1+1"]
 GENRES = ["Comedy", "Drama", "Action", "Horror", "Sci, Fi"]
 COLUMNS = ["--column", "user_id=customer", "--column", "item_id=sku", "--column", "rating=stars"]
-ABOUT = ["--items", "items.csv", "--subtopic-column", "genres"]
+ABOUT = ["--items", "items.csv", "--category-column", "genres"]
 QUICK = ["--set", "epochs=3", "--set", "dim=8"]
 
 
@@ -62,7 +62,7 @@ def test_a_run_keeps_every_id(shop: Path) -> None:
     run = Run(shop / "run")
     assert set(ODD) <= set(run.split().user_ids.tolist())
     assert set(ODD) <= set(run.split().item_ids.tolist())
-    assert run.subtopics().names == tuple(sorted(GENRES)), "a JSON list is read as a list"
+    assert run.categories().names == tuple(sorted(GENRES)), "a JSON list is read as a list"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -267,10 +267,10 @@ def test_stats_say_what_a_run_would_hold(shop: Path, tmp_path: Path, ok: Recpris
         ok("train", "--data", *words, *QUICK, "-o", tmp_path / split)
         run = Run(tmp_path / split)
         made = run.split()
-        assert (counted["users"], counted["items"], counted["subtopics"]) == (
+        assert (counted["users"], counted["items"], counted["categories"]) == (
             made.n_users,
             made.n_items,
-            len(run.subtopics()),
+            len(run.categories()),
         )
         assert counted["split"] == {name: len(made.part(name)) for name in ("train", "validation", "test")}
 

@@ -20,8 +20,8 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = [(user, item) for user in range(30) for item in range(20) if (3 * user + 7 * item + user * item) % 4]
     Path("a.csv").write_text("user_id,item_id\n" + "".join(f"{user},{item}\n" for user, item in pairs))
     Path("one.csv").write_text("user_id,item_id\n" + "".join(f"1,{item}\n" for item in range(20)))
-    rows = [(item, topic, (item + topic) % 3) for item in range(20) for topic in range(3)]
-    Path("weights.csv").write_text("item_id,subtopic,weight\n" + "".join(f"{i},k{t},{w}\n" for i, t, w in rows))
+    rows = [(item, category, (item + category) % 3) for item in range(20) for category in range(3)]
+    Path("weights.csv").write_text("item_id,category,weight\n" + "".join(f"{i},k{t},{w}\n" for i, t, w in rows))
 
 
 def in_run(words: list[str], path: str) -> list[str]:
@@ -42,7 +42,7 @@ def test_integer_ids_without_categories(ok: Any, recprism: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("tables")
-@pytest.mark.parametrize("about", [["--subtopics", "weights.csv"], []], ids=["categories", "none"])
+@pytest.mark.parametrize("about", [["--categories", "weights.csv"], []], ids=["categories", "none"])
 def test_one_user(ok: Any, about: list[str]) -> None:
     ok("train", "--data", "one.csv", "-o", "run", *about, *TRAIN)
     for words in (["evaluate"], ["audit"], ["report"]):
@@ -51,9 +51,9 @@ def test_one_user(ok: Any, about: list[str]) -> None:
 
 @pytest.mark.usefixtures("tables")
 def test_a_weight_of_0_is_the_same_in_train_and_evaluate(ok: Any) -> None:
-    ok("train", "--data", "a.csv", "--subtopics", "weights.csv", "-o", "run", *TRAIN)
-    assert Run("run").subtopics().dense().tolist()[0] == [0, 1, 2]
-    assert len(Run("run").subtopics().items) == 40
+    ok("train", "--data", "a.csv", "--categories", "weights.csv", "-o", "run", *TRAIN)
+    assert Run("run").categories().dense().tolist()[0] == [0, 1, 2]
+    assert len(Run("run").categories().items) == 40
     ok("evaluate", "run")
     ok("recommend", "run", "-o", "lists.csv")
-    ok("evaluate-lists", "lists.csv", "--subtopics", "weights.csv", "-m", "sc@5")
+    ok("evaluate-lists", "lists.csv", "--categories", "weights.csv", "-m", "sc@5")

@@ -20,7 +20,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import EpsilonGreedy
 from recprism.cmb.search_loop import Judge, Progress, SearchSettings, search
 from recprism.cmb.space import FactorSpace
-from recprism.data import Dataset, SparseRows, Split, Subtopics
+from recprism.data import Categories, Dataset, SparseRows, Split
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, evaluate
 from recprism.models import Factors
@@ -31,25 +31,25 @@ def shared(diversity: object = "subtopic_coverage", accuracy: object = None, **s
     return CMB.preset("shared", diversity=diversity, accuracy=accuracy, **settings)
 
 
-def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[Factors, Split, Subtopics]:
-    """Random factors, interactions and subtopics."""
+def world(seed: int, n_users: int = 30, n_items: int = 25, d: int = 4) -> tuple[Factors, Split, Categories]:
+    """Random factors, interactions and categories."""
     generator = np.random.default_rng(seed)
     factors = Factors.from_arrays(generator.normal(size=(n_users, d)), generator.normal(size=(n_items, d)))
     parts = generator.choice(4, size=(n_users, n_items), p=[0.7, 0.1, 0.1, 0.1])
     train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
-    topics = SparseRows.coerce(generator.random((n_items, 6)) < 0.3)
-    subtopics = Subtopics(tuple("abcdef"), topics)
-    return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), subtopics
+    categories = SparseRows.coerce(generator.random((n_items, 6)) < 0.3)
+    categories = Categories(tuple("abcdef"), categories)
+    return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), categories
 
 
 def test_the_search_finds_the_best_perturbation_of_a_tiny_example() -> None:
     # Two users, three items, one factor: 27 perturbations, and SC of lists of one as the reward with a price on size.
     factors = Factors.from_arrays([[1.0], [-1.0]], [[1.0], [0.9], [-0.5]])
-    subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
+    categories = Categories.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
     nothing = SparseRows.empty((2, 3))
     held_out = SparseRows.coerce(np.eye(2, 3))
     split = Split(nothing, held_out, held_out, factors.user_ids, factors.item_ids)
-    context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
+    context = Context.from_split(split, "validation", categories=categories, vectors=factors.item)
     space, objective, arms = FactorSpace(factors, nothing), Objective("subtopic_coverage", lambda1=0.1), Arms(0.3, 3)
     rewards = {
         combination: Judge(space, context, objective).outcome(arms.values[list(combination)], 1).reward
@@ -87,10 +87,10 @@ def test_a_common_shift_of_all_items_changes_no_list(seed: int) -> None:
 
 
 def test_delta_and_factors_are_in_the_models_own_units() -> None:
-    factors, split, subtopics = world(1)
+    factors, split, categories = world(1)
     for scaling, unit in (("global", np.abs(factors.item).max()), ("factor", np.abs(factors.item).max(0))):
         model = shared("subtopic_coverage", iterations=5, scaling=scaling, seed=1, keep="last").fit(
-            factors, split, subtopics
+            factors, split, categories
         )  # type: ignore[arg-type]
         assert model.delta_.item is not None
         delta = model.delta_.item.numpy()
@@ -103,9 +103,9 @@ def test_delta_and_factors_are_in_the_models_own_units() -> None:
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", "random"])
 @pytest.mark.parametrize("side", ["item", "user", "both"])
 def test_every_policy_on_every_side(policy: str, side: str) -> None:
-    factors, split, subtopics = world(2)
+    factors, split, categories = world(2)
     model = shared("subtopic_coverage", "recall", lambda1=0.1, policy=policy, side=side, iterations=12, k=5).fit(
-        factors, split, subtopics
+        factors, split, categories
     )  # type: ignore[arg-type]
     assert len(model.history_) == 12
     assert (model.delta_.item is not None) == (side != "user")
@@ -113,14 +113,14 @@ def test_every_policy_on_every_side(policy: str, side: str) -> None:
 
 
 def test_the_history_has_the_rewards_of_the_lists() -> None:
-    factors, split, subtopics = world(3)
+    factors, split, categories = world(3)
     model = shared(
         "subtopic_coverage", "ndcg", lambda1=2.0, lambda2=0.7, penalty="mean", iterations=8, k=5, keep="last"
     )
-    model.fit(factors, split, subtopics)
+    model.fit(factors, split, categories)
     last = model.history_[-1]
     items, _ = model.factors_.rank(5, exclude=split.train)
-    context = Context.from_split(split, "validation", subtopics=subtopics)
+    context = Context.from_split(split, "validation", categories=categories)
     result = evaluate(items, context, ["subtopic_coverage@5", "ndcg@5"], bootstrap=0)
     assert last.psi == pytest.approx(0.7 * result["ndcg@5"].mean + 0.3 * result["subtopic_coverage@5"].mean)
     unit = np.abs(factors.item).max()
@@ -131,18 +131,18 @@ def test_the_history_has_the_rewards_of_the_lists() -> None:
 
 @pytest.mark.parametrize("policy", ["epsilon-greedy", "ucb", pytest.param("gradient", marks=pytest.mark.slow)])
 def test_a_search_resumed_at_any_iteration_ends_with_the_same_bits(policy: str) -> None:
-    factors, split, subtopics = world(4)
+    factors, split, categories = world(4)
     diversity = "ilad" if policy == "gradient" else "subtopic_coverage"
 
     def model() -> CMB:
         return shared(diversity, policy=policy, iterations=9, k=5, seed=3)
 
     seen: list[Progress] = []
-    whole = model().fit(factors, split, subtopics, follow=seen.append)
+    whole = model().fit(factors, split, categories, follow=seen.append)
     assert whole.delta_.item is not None
     for progress in seen:
         stored = Progress.from_json(progress.to_json(), progress.arrays, progress.checkpoint_key)
-        again = model().fit(factors, split, subtopics, resume=stored)
+        again = model().fit(factors, split, categories, resume=stored)
         assert again.delta_.item is not None
         assert torch.equal(again.delta_.item, whole.delta_.item)
         assert again.history_ == whole.history_
@@ -151,7 +151,7 @@ def test_a_search_resumed_at_any_iteration_ends_with_the_same_bits(policy: str) 
 def test_same_seed_same_bits_on_one_and_two_threads() -> None:
     import numba
 
-    factors, split, subtopics = world(5)
+    factors, split, categories = world(5)
     results = []
     before = torch.get_num_threads(), numba.get_num_threads()
     try:
@@ -160,7 +160,7 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
             numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
             results.append(
                 shared("subtopic_coverage", "recall", lambda1=0.1, iterations=20, k=5, seed=9).fit(
-                    factors, split, subtopics
+                    factors, split, categories
                 )
             )
     finally:
@@ -171,21 +171,21 @@ def test_same_seed_same_bits_on_one_and_two_threads() -> None:
     assert second is not None
     assert torch.equal(first, second)
     other = shared("subtopic_coverage", "recall", lambda1=0.1, iterations=20, k=5, seed=10).fit(
-        factors, split, subtopics
+        factors, split, categories
     )
     assert other.delta_.item is not None
     assert not torch.equal(first, other.delta_.item)
 
 
 def test_what_is_kept() -> None:
-    factors, split, subtopics = world(6)
+    factors, split, categories = world(6)
     fitted = {
-        keep: shared("subtopic_coverage", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, subtopics)  # type: ignore[arg-type]
+        keep: shared("subtopic_coverage", iterations=30, k=5, keep=keep, lambda1=0.05).fit(factors, split, categories)  # type: ignore[arg-type]
         for keep in ("last", "greedy", "best")
     }
     histories = {model.history_ for model in fitted.values()}
     assert len(histories) == 1, "what is kept does not change what is tried"
-    context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
+    context = Context.from_split(split, "validation", categories=categories, vectors=factors.item)
     for keep, wanted in (
         ("last", fitted["last"].history_[-1]),
         ("best", max(fitted["best"].history_, key=lambda s: s.reward)),
@@ -197,8 +197,8 @@ def test_what_is_kept() -> None:
 
 
 def test_patience_stops_a_search_without_progress() -> None:
-    factors, split, subtopics = world(7)
-    model = shared("catalogue_coverage", iterations=500, k=5, patience=10).fit(factors, split, subtopics)
+    factors, split, categories = world(7)
+    model = shared("catalogue_coverage", iterations=500, k=5, patience=10).fit(factors, split, categories)
     assert model.converged_
     assert len(model.history_) < 500
     best = max(range(len(model.history_)), key=lambda i: model.history_[i].reward)
@@ -226,13 +226,13 @@ def test_a_metric_of_your_own() -> None:
 
 
 def test_the_gradient_variant_raises_ilad() -> None:
-    factors, split, subtopics = world(9, n_items=60)
-    model = shared("ilad", policy="gradient", iterations=40, k=5, learning_rate=0.02).fit(factors, split, subtopics)
+    factors, split, categories = world(9, n_items=60)
+    model = shared("ilad", policy="gradient", iterations=40, k=5, learning_rate=0.02).fit(factors, split, categories)
     assert model.history_[-1].psi > model.history_[0].psi + 0.05
     assert model.delta_.item is not None
     assert model.delta_.item.abs().max() <= 0.3 * np.abs(factors.item).max() * 1.0001
     with pytest.raises(InputError, match="differentiable objective"):
-        shared("subtopic_coverage", policy="gradient", iterations=1).fit(factors, split, subtopics)
+        shared("subtopic_coverage", policy="gradient", iterations=1).fit(factors, split, categories)
 
 
 def test_soft_ilad_is_ilad() -> None:
@@ -244,9 +244,9 @@ def test_soft_ilad_is_ilad() -> None:
 
 
 def test_the_item_bias_is_never_perturbed() -> None:
-    factors, split, subtopics = world(11)
+    factors, split, categories = world(11)
     biased = Factors.from_arrays(factors.user, factors.item, item_bias=np.linspace(-3, 3, 25))
-    model = shared("subtopic_coverage", iterations=5, k=5).fit(biased, split, subtopics)
+    model = shared("subtopic_coverage", iterations=5, k=5).fit(biased, split, categories)
     assert (model.factors_.item_bias == biased.item_bias).all()  # type: ignore[union-attr,operator]
     space = FactorSpace(biased, split.train)
     assert (space.lists(torch.zeros(space.n_players), 5).numpy() == biased.rank(5, exclude=split.train)[0]).all()
@@ -263,15 +263,15 @@ def test_the_gradient_variant_gives_the_same_bits_every_time(small: Dataset) -> 
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    factors, split, subtopics = world(13)
-    model = shared("subtopic_coverage", "recall", iterations=5, k=5, side="both").fit(factors, split, subtopics)
+    factors, split, categories = world(13)
+    model = shared("subtopic_coverage", "recall", iterations=5, k=5, side="both").fit(factors, split, categories)
     model.save(tmp_path)
     loaded = CMB.load(tmp_path)
     assert loaded.settings() == model.settings()
     assert loaded.history_ == model.history_
     assert (loaded.factors_.item == model.factors_.item).all()
     assert (loaded.factors_.user == model.factors_.user).all()
-    before, after = loaded.evaluate(split, subtopics, ["subtopic_coverage@5", "ndcg@5"], bootstrap=0)
+    before, after = loaded.evaluate(split, categories, ["subtopic_coverage@5", "ndcg@5"], bootstrap=0)
     assert before["subtopic_coverage@5"].mean != after["subtopic_coverage@5"].mean
     assert loaded.recommend(0, 5)[0].shape == (5,)
     (tmp_path / "cmb.json").write_text("{}")
@@ -321,9 +321,9 @@ def test_bad_settings_are_refused_at_once(settings: dict[str, object]) -> None:
 
 
 def test_a_split_without_validation_is_refused() -> None:
-    factors, split, subtopics = world(14)
+    factors, split, categories = world(14)
     with pytest.raises(InputError, match="no validation part to take the reward from"):
-        shared("subtopic_coverage").fit(factors, split.refit(), subtopics)
+        shared("subtopic_coverage").fit(factors, split.refit(), categories)
 
 
 @given(st.integers(0, 1000))

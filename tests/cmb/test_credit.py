@@ -14,7 +14,7 @@ from recprism.cmb import CMB, MarginalCredit
 from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb.controls import permuted
 from recprism.cmb.credit.marginal import to_items, to_users
-from recprism.cmb.credit.worth import WORTHS, by_exchange, worth_of
+from recprism.cmb.credit.worth import MARGINAL_GAINS, by_exchange, marginal_gain_of
 from recprism.cmb.objective import resolve
 from recprism.cmb.search_loop import Progress
 from recprism.data import Dataset, SparseRows, Split
@@ -29,7 +29,7 @@ def candidates(seed: int, n_users: int = 12, n_items: int = 30, width: int = 12)
     context = Context(
         relevant=rng.random((n_users, n_items)) < 0.2,
         train=rng.random((n_users, n_items)) < 0.2,
-        subtopics=rng.random((n_items, 6)) < 0.3,
+        categories=rng.random((n_items, 6)) < 0.3,
         vectors=rng.normal(size=(n_items, 4)),
         attributes=rng.normal(size=(n_items, 4)),
     )
@@ -40,7 +40,7 @@ def candidates(seed: int, n_users: int = 12, n_items: int = 30, width: int = 12)
 def test_the_fast_formula_of_coverage_equals_the_exchange(seed: int) -> None:
     items, context = candidates(seed)
     assert torch.allclose(
-        WORTHS["subtopic_coverage"](items, 5, context),
+        MARGINAL_GAINS["subtopic_coverage"](items, 5, context),
         by_exchange(resolve("subtopic_coverage"))(items, 5, context),
         atol=1e-6,
     )
@@ -49,7 +49,7 @@ def test_the_fast_formula_of_coverage_equals_the_exchange(seed: int) -> None:
 @pytest.mark.parametrize("name", ["alpha_ndcg", "ilad", "ilad_subtopics"])
 def test_the_other_fast_formulas_rank_candidates_as_exchanges_do(name: str) -> None:
     items, context = candidates(3, n_users=200)
-    short, long = (way(items, 5, context)[:, 5:] for way in (WORTHS[name], by_exchange(resolve(name))))
+    short, long = (way(items, 5, context)[:, 5:] for way in (MARGINAL_GAINS[name], by_exchange(resolve(name))))
     agree = [np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1] for a, b in zip(short, long, strict=True)]
     assert np.mean(agree) > 0.8
 
@@ -57,7 +57,7 @@ def test_the_other_fast_formulas_rank_candidates_as_exchanges_do(name: str) -> N
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_every_registered_metric_can_be_credited(name: str) -> None:
     items, context = candidates(1, width=45, n_items=60)
-    worth = worth_of(name)(items, 20, context)
+    worth = marginal_gain_of(name)(items, 20, context)
     assert worth.shape == items.shape
     assert bool(torch.isfinite(worth).all())
 
@@ -66,7 +66,7 @@ def test_a_worth_points_to_what_is_better() -> None:
     items, context = candidates(2)
     exposure = torch.bincount(items[:, :5].flatten(), minlength=30)
     for name in ("gini", "exposure_entropy", "personalisation", "catalogue_coverage"):
-        worth = worth_of(name)(items, 5, context)[:, 5:]
+        worth = marginal_gain_of(name)(items, 5, context)[:, 5:]
         rare, common = exposure[items[:, 5:]] == 0, exposure[items[:, 5:]] >= 3
         assert worth[rare].mean() > worth[common].mean(), name
 
@@ -92,7 +92,7 @@ def trained(small: Dataset) -> tuple[Dataset, Split, Factors]:
 
 
 def change(model: CMB, delta: object, data: Dataset, split: Split) -> dict[str, float]:
-    context = Context.from_split(split, "validation", subtopics=data.subtopics, vectors=model.base_.item)
+    context = Context.from_split(split, "validation", categories=data.categories, vectors=model.base_.item)
     values = []
     for factors in (model.base_, delta.applied_to(model.base_)):  # type: ignore[attr-defined]
         lists, _ = factors.rank(10, exclude=split.train)
@@ -111,7 +111,7 @@ def change(model: CMB, delta: object, data: Dataset, split: Split) -> dict[str, 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad_subtopics", "catalogue_coverage"])
 def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Factors], side: str, goal: str) -> None:
     data, split, factors = trained
-    model = CMB(goal, side=side, device="cpu").fit(factors, split, data.subtopics)  # type: ignore[arg-type]
+    model = CMB(goal, side=side, device="cpu").fit(factors, split, data.categories)  # type: ignore[arg-type]
     learned = change(model, model.delta_, data, split)
     assert learned[f"{goal}@10"] > 0.05
     assert learned["ndcg@10"] > -0.06
@@ -127,9 +127,9 @@ def test_players_learn_what_they_are_paid_for(trained: tuple[Dataset, Split, Fac
 @pytest.mark.slow
 def test_several_goals_at_once(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
-    alone = CMB("subtopic_coverage", side="user", device="cpu").fit(factors, split, data.subtopics)
+    alone = CMB("subtopic_coverage", side="user", device="cpu").fit(factors, split, data.categories)
     both = CMB({"subtopic_coverage": 1.0, "catalogue_coverage": 1.0}, side="user", device="cpu").fit(
-        factors, split, data.subtopics
+        factors, split, data.categories
     )
     one, two = (change(model, model.delta_, data, split) for model in (alone, both))
     assert two["catalogue_coverage@10"] > one["catalogue_coverage@10"] + 0.05
@@ -142,7 +142,7 @@ def test_a_price_gives_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> N
     data, split, factors = trained
     shares, gains = [], []
     for price in (0.0, 0.2, 0.6):
-        model = CMB("subtopic_coverage", lambda1=price, device="cpu").fit(factors, split, data.subtopics)
+        model = CMB("subtopic_coverage", lambda1=price, device="cpu").fit(factors, split, data.categories)
         assert model.delta_.item is not None
         shares.append(float((model.delta_.item == 0).float().mean()))
         gains.append(change(model, model.delta_, data, split)["subtopic_coverage@10"])
@@ -155,7 +155,7 @@ def test_a_price_gives_exact_zeros(trained: tuple[Dataset, Split, Factors]) -> N
 def test_only_the_named_factors_move(trained: tuple[Dataset, Split, Factors], side: str) -> None:
     data, split, factors = trained
     model = CMB("subtopic_coverage", side=side, only=(3, 7), iterations=4, device="cpu")  # type: ignore[arg-type]
-    model.fit(factors, split, data.subtopics)
+    model.fit(factors, split, data.categories)
     for moved in (model.delta_.item, model.delta_.user):
         if moved is not None:
             others = [at for at in range(factors.dim) if at not in (3, 7)]
@@ -163,7 +163,7 @@ def test_only_the_named_factors_move(trained: tuple[Dataset, Split, Factors], si
             assert (moved[:, [3, 7]] != 0).any()
     for wrong in ((), (1, 1), (50,)):
         with pytest.raises(InputError, match="name distinct factors"):
-            CMB("subtopic_coverage", only=wrong, device="cpu").fit(factors, split, data.subtopics)
+            CMB("subtopic_coverage", only=wrong, device="cpu").fit(factors, split, data.categories)
 
 
 def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None:
@@ -173,7 +173,7 @@ def test_a_function_of_your_own(trained: tuple[Dataset, Split, Factors]) -> None
     def odd_share(lists: Lists, _: Context) -> torch.Tensor:
         return (odd[lists.items.clamp(min=0)] & (lists.items >= 0)).float().mean(1)
 
-    model = CMB(odd_share, candidates=15, iterations=8, device="cpu").fit(factors, split, data.subtopics)
+    model = CMB(odd_share, candidates=15, iterations=8, device="cpu").fit(factors, split, data.categories)
     before, after = (f.rank(10, exclude=split.train)[0] for f in (factors, model.factors_))
     assert (after % 2 == 1).mean() > (before % 2 == 1).mean() + 0.03
     with pytest.raises(InputError, match="one number for all lists"):
@@ -186,18 +186,20 @@ def test_no_label_is_used(trained: tuple[Dataset, Split, Factors]) -> None:
     blind = replace(split, test=nothing, validation=nothing)
     seeing = replace(split, test=nothing)
     one, two = (
-        CMB("subtopic_coverage", iterations=5, device="cpu").fit(factors, it, data.subtopics) for it in (blind, seeing)
+        CMB("subtopic_coverage", iterations=5, device="cpu").fit(factors, it, data.categories) for it in (blind, seeing)
     )
     assert torch.equal(one.delta_.item, two.delta_.item)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="looks at labels"):
-        CMB("ndcg", reward_on="test").fit(factors, split, data.subtopics)
+        CMB("ndcg", reward_on="test").fit(factors, split, data.categories)
 
 
 def test_an_interrupted_search_resumes_to_the_same_bits(trained: tuple[Dataset, Split, Factors]) -> None:
     data, split, factors = trained
     seen: list[Progress] = []
-    whole = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.subtopics, follow=seen.append)
-    again = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.subtopics, resume=seen[2])
+    whole = CMB("subtopic_coverage", iterations=6, device="cpu").fit(
+        factors, split, data.categories, follow=seen.append
+    )
+    again = CMB("subtopic_coverage", iterations=6, device="cpu").fit(factors, split, data.categories, resume=seen[2])
     assert torch.equal(whole.delta_.item, again.delta_.item)  # type: ignore[arg-type]
     assert whole.history_ == again.history_
 

@@ -17,9 +17,9 @@ from recprism.cmb.players._memory import Players, Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.search_loop import SearchSettings, search
 from recprism.cmb.space import FactorSpace
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -32,15 +32,15 @@ def _needs_cuda() -> None:
         pytest.skip("no CUDA device here: the search on a GPU is not tested")
 
 
-def world(n_users: int = 150, n_items: int = 900, dim: int = 12) -> tuple[Factors, Split, Subtopics]:
+def world(n_users: int = 150, n_items: int = 900, dim: int = 12) -> tuple[Factors, Split, Categories]:
     rng = np.random.default_rng(0)
     factors = Factors.from_arrays(rng.normal(size=(n_users, dim)), rng.normal(size=(n_items, dim)))
     taken = rng.random((n_users, n_items)) < 0.05
     part = rng.integers(0, 3, taken.shape)
     train, validation, test = (SparseRows.coerce(taken & (part == number)) for number in range(3))
-    topics = SparseRows.coerce(rng.random((n_items, 9)) < 0.2)
+    categories = SparseRows.coerce(rng.random((n_items, 9)) < 0.2)
     split = Split(train, validation, test, factors.user_ids, factors.item_ids)
-    return factors, split, Subtopics(tuple("abcdefghi"), topics)
+    return factors, split, Categories(tuple("abcdefghi"), categories)
 
 
 @pytest.mark.parametrize("ties", ["first", "zero"])
@@ -56,9 +56,9 @@ def test_the_kernel_finds_the_best_arms_of_torch(ties: Ties, n_arms: int) -> Non
     "settings", [{}, {"diversity": "subtopic_coverage", "accuracy": "recall", "keep": "best", "ties": "zero"}]
 )
 def test_the_papers_search_agrees_with_the_cpu(settings: dict[str, Any]) -> None:
-    factors, split, subtopics = world()
+    factors, split, categories = world()
     found = [
-        CMB.preset("paper", iterations=30, seed=3, device=device, **settings).fit(factors, split, subtopics)
+        CMB.preset("paper", iterations=30, seed=3, device=device, **settings).fit(factors, split, categories)
         for device in ("cpu", "cuda")
     ]
     assert found[1].delta_.item is not None and found[1].delta_.item.is_cuda
@@ -68,10 +68,10 @@ def test_the_papers_search_agrees_with_the_cpu(settings: dict[str, Any]) -> None
 
 
 def test_marginal_credit_agrees_with_the_cpu() -> None:
-    factors, split, subtopics = world()
+    factors, split, categories = world()
     found = [
         CMB(diversity={"subtopic_coverage": 1.0, "catalogue_coverage": 0.5}, device=device).fit(
-            factors, split, subtopics
+            factors, split, categories
         )
         for device in ("cpu", "cuda")
     ]
@@ -83,8 +83,8 @@ def test_marginal_credit_agrees_with_the_cpu() -> None:
 
 @pytest.mark.parametrize("credit", ["shared", "marginal"])
 def test_the_same_seed_gives_the_same_bits(credit: str) -> None:
-    factors, split, subtopics = world()
-    models = [CMB(credit=credit, iterations=10, device="cuda").fit(factors, split, subtopics) for _ in range(2)]
+    factors, split, categories = world()
+    models = [CMB(credit=credit, iterations=10, device="cuda").fit(factors, split, categories) for _ in range(2)]
     assert models[0].history_ == models[1].history_
     assert torch.equal(models[0].delta_.item, models[1].delta_.item)  # type: ignore[arg-type]
 
@@ -127,9 +127,9 @@ class _Waiter:
     [Objective("subtopic_coverage"), Objective("subtopic_coverage", "recall", 5.0), Objective("alpha_ndcg")],
 )
 def test_nothing_leaves_the_gpu_under_shared_credit(objective: Objective) -> None:
-    factors, split, subtopics = world()
+    factors, split, categories = world()
     space = FactorSpace(factors, split.train, device="cuda")
-    context = Context.from_split(split, "test", subtopics=subtopics, device="cuda")
+    context = Context.from_split(split, "test", categories=categories, device="cuda")
     watch = _Waiter(space)
     with watch:
         found = search(space, context, objective, EpsilonGreedy(0.1), Arms(), SearchSettings(10, 20, keep="best"))
@@ -138,9 +138,9 @@ def test_nothing_leaves_the_gpu_under_shared_credit(objective: Objective) -> Non
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "catalogue_coverage", "ilad_subtopics", "gini"])
 def test_nothing_leaves_the_gpu_under_marginal_credit(goal: str) -> None:
-    factors, split, subtopics = world()
+    factors, split, categories = world()
     space = FactorSpace(factors, split.train, side="both", device="cuda")
-    context = Context(train=split.train, subtopics=subtopics, vectors=factors.item, device="cuda")
+    context = Context(train=split.train, categories=categories, vectors=factors.item, device="cuda")
     watch = _Waiter(space)
     with watch:
         dual_averaging(
@@ -161,8 +161,8 @@ def test_a_sample_of_users_agrees_with_the_cpu(preset: str) -> None:
 
 
 def test_follow_receives_every_step() -> None:
-    factors, split, subtopics = world()
+    factors, split, categories = world()
     seen: list[Progress] = []
-    model = CMB(iterations=5, device="cuda").fit(factors, split, subtopics, follow=seen.append)
+    model = CMB(iterations=5, device="cuda").fit(factors, split, categories, follow=seen.append)
     assert [len(progress.steps) for progress in seen] == [1, 2, 3, 4, 5]
     assert seen[-1].steps == model.history_

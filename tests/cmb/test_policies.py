@@ -15,7 +15,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import UCB, EpsilonGreedy, Policy, RandomArms
 from recprism.cmb.search_loop import Judge, SearchResult, SearchSettings, search
 from recprism.cmb.space import FactorSpace
-from recprism.data import SparseRows, Split, Subtopics
+from recprism.data import Categories, SparseRows, Split
 from recprism.metrics import Context
 from recprism.models import Factors
 
@@ -75,10 +75,10 @@ ARMS, OBJECTIVE = Arms(REACH, COUNT), Objective("subtopic_coverage", lambda1=0.1
 
 def tiny() -> tuple[FactorSpace, Context]:
     factors = Factors.from_arrays([[1.0], [-1.0]], [[1.0], [0.9], [-0.5]])
-    subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
+    categories = Categories.from_pairs(np.array([0, 1, 1, 2]), ["a", "a", "b", "a"], 3)
     nothing, held_out = SparseRows.empty((2, 3)), SparseRows.coerce(np.eye(2, 3))
     split = Split(nothing, held_out, held_out, factors.user_ids, factors.item_ids)
-    return FactorSpace(factors, nothing), Context.from_split(split, "validation", subtopics=subtopics)
+    return FactorSpace(factors, nothing), Context.from_split(split, "validation", categories=categories)
 
 
 def played(policy: Policy, iterations: int, seed: int) -> SearchResult:

@@ -16,7 +16,7 @@ from recprism.cmb import _sampling as sample
 from recprism.cmb._sampling import Sampling, mean_and_error
 from recprism.cmb.history import Progress
 from recprism.cmb.objective import Objective
-from recprism.data import SparseRows, Split, Subtopics
+from recprism.data import Categories, SparseRows, Split
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 from recprism.models import Factors
@@ -25,13 +25,13 @@ N_USERS, N_ITEMS = 60, 40
 
 
 @pytest.fixture(scope="module")
-def world() -> tuple[Factors, Split, Subtopics]:
+def world() -> tuple[Factors, Split, Categories]:
     rng = np.random.default_rng(0)
     factors = Factors.from_arrays(rng.normal(size=(N_USERS, 5)), rng.normal(size=(N_ITEMS, 5)))
     parts = rng.choice(4, size=(N_USERS, N_ITEMS), p=[0.7, 0.1, 0.1, 0.1])
     train, validation, test = (SparseRows.coerce(parts == part) for part in (1, 2, 3))
-    subtopics = Subtopics(tuple("abcdef"), SparseRows.coerce(rng.random((N_ITEMS, 6)) < 0.3))
-    return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), subtopics
+    categories = Categories(tuple("abcdef"), SparseRows.coerce(rng.random((N_ITEMS, 6)) < 0.3))
+    return factors, Split(train, validation, test, factors.user_ids, factors.item_ids), categories
 
 
 def test_every_sample_of_a_size_gives_psi_its_variance_and_the_reward_on_average() -> None:
@@ -72,9 +72,9 @@ def test_samples_grow_and_all_users_are_equally_likely() -> None:
     assert not np.array_equal(rows[3000], Sampling(50, 20, 4000, seed=4).rows(3000))
 
 
-def test_a_context_of_some_users_judges_as_that_of_all(world: tuple[Factors, Split, Subtopics]) -> None:
-    factors, split, subtopics = world
-    context = Context.from_split(split, "validation", subtopics=subtopics, vectors=factors.item)
+def test_a_context_of_some_users_judges_as_that_of_all(world: tuple[Factors, Split, Categories]) -> None:
+    factors, split, categories = world
+    context = Context.from_split(split, "validation", categories=categories, vectors=factors.item)
     items = torch.from_numpy(factors.rank(10, exclude=split.train)[0])
     rows = np.array([3, 7, 8, 41, 59])
     for name in ("ndcg", "subtopic_coverage", "alpha_ndcg", "ilad"):
@@ -92,7 +92,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("credit", SETTINGS)
 def test_steps_have_error_and_users_and_resume_to_the_same_bits(
-    world: tuple[Factors, Split, Subtopics], credit: str, tmp_path: Path
+    world: tuple[Factors, Split, Categories], credit: str, tmp_path: Path
 ) -> None:
     model = CMB(**SETTINGS[credit], users_per_step=20, device="cpu")
     seen: list[Progress] = []
@@ -109,7 +109,7 @@ def test_steps_have_error_and_users_and_resume_to_the_same_bits(
 
 
 @pytest.mark.parametrize("credit", SETTINGS)
-def test_a_sample_of_all_users_is_no_sample(world: tuple[Factors, Split, Subtopics], credit: str) -> None:
+def test_a_sample_of_all_users_is_no_sample(world: tuple[Factors, Split, Categories], credit: str) -> None:
     everybody, auto, many = (
         CMB(**SETTINGS[credit], users_per_step=users, device="cpu").fit(*world) for users in (None, "auto", N_USERS)
     )
@@ -119,7 +119,7 @@ def test_a_sample_of_all_users_is_no_sample(world: tuple[Factors, Split, Subtopi
 
 
 def test_large_data_is_sampled_by_default(
-    world: tuple[Factors, Split, Subtopics], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: tuple[Factors, Split, Categories], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sample, "ALL_UP_TO", 50)
     monkeypatch.setattr(sample, "AUTO_SAMPLE", 10)
@@ -141,7 +141,7 @@ def test_large_data_is_sampled_by_default(
     [{"side": "user"}, {"diversity": "catalogue_coverage"}, {"diversity": {"subtopic_coverage": 1.0, "gini": 1.0}}],
 )
 def test_a_sample_is_refused_where_it_is_not_possible(
-    world: tuple[Factors, Split, Subtopics], settings: dict[str, object]
+    world: tuple[Factors, Split, Categories], settings: dict[str, object]
 ) -> None:
     with pytest.raises(InputError, match="a sample can stand for all users under side='item'"):
         CMB(**settings, users_per_step=20, device="cpu").fit(*world)
@@ -165,7 +165,7 @@ def test_wrong_settings_are_refused(users: object) -> None:
     ],
 )
 def test_resuming_with_other_settings_is_refused(
-    world: tuple[Factors, Split, Subtopics], credit: str, change: dict[str, object], said: str
+    world: tuple[Factors, Split, Categories], credit: str, change: dict[str, object], said: str
 ) -> None:
     begun = {**SETTINGS[credit], "diversity": "subtopic_coverage", "users_per_step": 20, "device": "cpu"}
     seen: list[Progress] = []
@@ -182,17 +182,17 @@ def test_resuming_with_other_settings_is_refused(
         CMB(**begun).fit(*world, resume=Progress(seen[-1].steps, seen[-1].arrays))
 
 
-def test_resuming_on_other_vectors_is_refused(world: tuple[Factors, Split, Subtopics]) -> None:
-    factors, split, subtopics = world
+def test_resuming_on_other_vectors_is_refused(world: tuple[Factors, Split, Categories]) -> None:
+    factors, split, categories = world
     seen: list[Progress] = []
-    CMB(iterations=2, device="cpu").fit(factors, split, subtopics, follow=seen.append)
+    CMB(iterations=2, device="cpu").fit(factors, split, categories, follow=seen.append)
     other = factors.with_vectors(item=factors.item * np.float32(1.1))
     with pytest.raises(InputError, match=r"begun with vectors = '.*checksum \w{8}' and now it is"):
-        CMB(iterations=2, device="cpu").fit(other, split, subtopics, resume=seen[0])
+        CMB(iterations=2, device="cpu").fit(other, split, categories, resume=seen[0])
 
 
 def test_a_resumed_search_with_shared_credit_may_run_longer(
-    world: tuple[Factors, Split, Subtopics],
+    world: tuple[Factors, Split, Categories],
 ) -> None:
     settings = {**SETTINGS["shared"], "users_per_step": None, "device": "cpu"}
     seen: list[Progress] = []

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recprism.cmb import CMB
 from recprism.cmb.space import FactorSpace, ScorerSpace
-from recprism.data import SparseRows, Split, Subtopics
+from recprism.data import Categories, SparseRows, Split
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
@@ -35,7 +35,7 @@ class TwoLayers(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def trained() -> tuple[TwoLayers, Split, Subtopics]:
+def trained() -> tuple[TwoLayers, Split, Categories]:
     """Users of two tastes, items of two kinds; features give the kind."""
     generator = np.random.default_rng(0)
     torch.manual_seed(0)
@@ -52,36 +52,38 @@ def trained() -> tuple[TwoLayers, Split, Subtopics]:
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    subtopics = Subtopics.from_pairs(np.arange(N_ITEMS), [f"kind {k}" for k in kind], N_ITEMS)
-    return model, Split(train, validation, test, np.arange(N_USERS), np.arange(N_ITEMS)), subtopics
+    categories = Categories.from_pairs(np.arange(N_ITEMS), [f"kind {k}" for k in kind], N_ITEMS)
+    return model, Split(train, validation, test, np.arange(N_USERS), np.arange(N_ITEMS)), categories
 
 
-def test_the_network_has_learned_the_tastes(trained: tuple[TwoLayers, Split, Subtopics]) -> None:
-    model, split, subtopics = trained
+def test_the_network_has_learned_the_tastes(trained: tuple[TwoLayers, Split, Categories]) -> None:
+    model, split, categories = trained
     space = ScorerSpace(model, split.train)
     lists = space.lists(torch.zeros(space.n_players), 5)
     own_kind = (lists % 2) == (torch.arange(N_USERS)[:, None] % 2)
     assert own_kind.float().mean() > 0.8, "chance would be a half"
     assert (
-        evaluate(lists, Context(subtopics=subtopics), ["subtopic_coverage@5"], bootstrap=0)["subtopic_coverage@5"].mean
+        evaluate(lists, Context(categories=categories), ["subtopic_coverage@5"], bootstrap=0)[
+            "subtopic_coverage@5"
+        ].mean
         < 0.75
     )
 
 
-def test_players_diversify_it_through_its_scores_alone(trained: tuple[TwoLayers, Split, Subtopics]) -> None:
-    model, split, subtopics = trained
+def test_players_diversify_it_through_its_scores_alone(trained: tuple[TwoLayers, Split, Categories]) -> None:
+    model, split, categories = trained
     before = model.item_features.clone()
     cmb = CMB.preset("shared", diversity="subtopic_coverage", iterations=60, k=5, max_step=0.6).fit_scorer(
-        model, split, subtopics
+        model, split, categories
     )
     assert torch.equal(model.item_features, before), "the model itself is left alone"
     base = ScorerSpace(model, split.train).lists(torch.zeros(N_ITEMS * DIM), 5)
-    base_sc = evaluate(base, Context(subtopics=subtopics), ["subtopic_coverage@5"], bootstrap=0)[
+    base_sc = evaluate(base, Context(categories=categories), ["subtopic_coverage@5"], bootstrap=0)[
         "subtopic_coverage@5"
     ].mean
     assert max(step.psi for step in cmb.history_) > base_sc + 0.05
     with pytest.raises(InputError, match="shows only scores"):
-        CMB.preset("shared", diversity="ilad", policy="gradient").fit_scorer(model, split, subtopics)
+        CMB.preset("shared", diversity="ilad", policy="gradient").fit_scorer(model, split, categories)
 
 
 class DotProduct:

@@ -11,13 +11,13 @@ import pytest
 from recprism.cmb import CMB
 from recprism.cmb.factors import Change, Evaluator, Explanation, explain
 from recprism.cmb.text.efm import item_quality, user_attention
-from recprism.data import Dataset, Interactions, Split, Subtopics
+from recprism.data import Categories, Dataset, Interactions, Split
 from recprism.models import Factors
 
 FEATURES = ("battery", "button", "cable", "case", "charger", "connector", "port", "screen", "sound", "volume")
 OBJECTIVES = [("SC", "recall"), ("SC", "ndcg"), ("ILAD", "recall"), ("ILAD", "ndcg"), ("alpha_ndcg", "recall")]
 """Those of the table of features, and that of the heat map."""
-World = tuple[Factors, Split, Subtopics]
+World = tuple[Factors, Split, Categories]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def world() -> World:
         orient="row",
     )
     user, item = np.array(spoken_of).T
-    subtopics = mentions.select("item_id", subtopic="feature").unique(maintain_order=True).head(90)
-    data = Dataset.from_interactions("phones", Interactions(user, item, np.arange(40), np.arange(30)), subtopics)
+    categories = mentions.select("item_id", category="feature").unique(maintain_order=True).head(90)
+    data = Dataset.from_interactions("phones", Interactions(user, item, np.arange(40), np.arange(30)), categories)
     split = data.split(seed=0)
     attention, quality = user_attention(mentions, FEATURES), item_quality(mentions, FEATURES)
     factors = Factors.from_arrays(
@@ -45,15 +45,15 @@ def world() -> World:
         user_ids=split.user_ids,
         item_ids=split.item_ids,
     )
-    return replace(factors, settings={"features": list(FEATURES)}), split, data.subtopics
+    return replace(factors, settings={"features": list(FEATURES)}), split, data.categories
 
 
 def explained(world: World, goal: str, accuracy: str) -> tuple[np.ndarray, Explanation]:
-    factors, split, subtopics = world
+    factors, split, categories = world
     diversity = {"SC": "subtopic_coverage", "ILAD": "ilad_paper"}.get(goal, goal)
     model = CMB.preset("paper", diversity=diversity, accuracy=accuracy, iterations=5, k=10, device="cpu")
-    model.fit(factors, split, subtopics)
-    evaluator = Evaluator.on(split, "test", factors, subtopics, ("ndcg@10", "subtopic_coverage@10"))
+    model.fit(factors, split, categories)
+    evaluator = Evaluator.on(split, "test", factors, categories, ("ndcg@10", "subtopic_coverage@10"))
     assert model.delta_.item is not None
     return model.delta_.item.numpy(), explain(Change.of(factors, model.delta_), evaluator, draws=0)
 

@@ -56,7 +56,7 @@ def test_distances_by_a_whole_program() -> None:
 def test_the_search_stays_below_the_ceiling(small: Dataset) -> None:
     split = small.split("random", seed=0).of_users(np.arange(60))
     factors = make_model("bprmf", epochs=3, patience=None).fit(split, seed=0)
-    problem = Problem(factors, split, small.subtopics, "validation")
+    problem = Problem(factors, split, small.categories, "validation")
     found = [coverage_ceiling(problem, 0.3), distance_ceiling(problem, 0.3, users=3)]
     for row in found:
         assert 0.99 < row["share_of_best"] <= 1 + 1e-9

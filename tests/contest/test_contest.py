@@ -199,7 +199,7 @@ def test_certificates_need_no_stop_after_a_refusal(small: Dataset, monkeypatch: 
     """The rows are those of the whole path, and the test's loss is that of the certified lists."""
     split = small.split("random", seed=0)
     factors = make_model("bprmf", epochs=3, patience=None).fit(split, seed=0)
-    validation, test = (Problem(factors, split, small.subtopics, part) for part in ("validation", "test"))
+    validation, test = (Problem(factors, split, small.categories, part) for part in ("validation", "test"))
     goal, metric = "subtopic_coverage", "ndcg@10"
     monkeypatch.setattr(certificates, "AT_ONCE", 3)
     rows = certificates.certificate_outcomes(validation, test, (f"{goal}@10",), (0.05, 0.3))

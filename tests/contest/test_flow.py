@@ -13,8 +13,8 @@ import pytest
 from recprism.contest.cases import World
 from recprism.contest.contest import compare
 from recprism.contest.reweighted import _WeightedTriples, positive_weights, train_reweighted
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import MissingDependencyError
 
 
@@ -89,10 +89,10 @@ def test_without_or_tools_a_contest_does_not_start(monkeypatch: pytest.MonkeyPat
 
 def test_rare_categories_of_a_user_weigh_more() -> None:
     train = SparseRows.from_pairs(np.array([0, 0, 0, 0, 1]), np.array([0, 1, 2, 3, 0]), (2, 5))
-    subtopics = Subtopics.from_pairs(np.arange(4), ["a", "a", "a", "b"], n_items=5)
-    weights = positive_weights(train, subtopics, 1.0)  # shares .75 and .25: inverse 4/3 and 4, their mean is 2
+    categories = Categories.from_pairs(np.arange(4), ["a", "a", "a", "b"], n_items=5)
+    weights = positive_weights(train, categories, 1.0)  # shares .75 and .25: inverse 4/3 and 4, their mean is 2
     np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 2 / 3, 2.0, 1.0])
-    np.testing.assert_allclose(positive_weights(train, subtopics, 0.0), 1.0)
+    np.testing.assert_allclose(positive_weights(train, categories, 0.0), 1.0)
 
 
 def test_positives_are_drawn_by_weight() -> None:
@@ -114,8 +114,8 @@ def test_more_strength_makes_lists_more_diverse(small: Any) -> None:
 
     covered = []
     for strength in (0.0, 1.0):
-        factors = train_reweighted(split, small.subtopics, strength, dataset="ml-latest-small", seed=0, device="cpu")
-        problem = Problem(factors, split, small.subtopics, "test")
+        factors = train_reweighted(split, small.categories, strength, dataset="ml-latest-small", seed=0, device="cpu")
+        problem = Problem(factors, split, small.categories, "test")
         name = "subtopic_coverage@10"
         covered.append(float(np.nanmean(problem.judge(problem.base_lists, (name,))[name])))
     assert covered[1] > 1.02 * covered[0]

@@ -61,22 +61,22 @@ def row_named(table: str, base_model: str, method: str) -> Row:
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> PaperCase:
-    """Thirty users with a taste for some of forty items, each of one or two of six subtopics."""
+    """Thirty users with a taste for some of forty items, each of one or two of six categories."""
     generator = np.random.default_rng(0)
     taste = generator.normal(size=(N_USERS, 3)) @ generator.normal(size=(3, N_ITEMS))
     liked = np.argsort(-taste - generator.gumbel(size=taste.shape), axis=1)[:, :10]
     user, item = np.repeat(np.arange(N_USERS), 10), liked.ravel()
     raw = Interactions(user, item, np.arange(N_USERS), np.arange(N_ITEMS))
-    pairs = {(number, int(topic)) for number in range(N_ITEMS) for topic in generator.integers(0, 6, 2)}
-    named = [(number, f"s{topic}") for number, topic in sorted(pairs)]
-    subtopics = pl.DataFrame(named, schema=["item_id", "subtopic"], orient="row")
-    dataset = Dataset.from_interactions("little", raw, subtopics)
+    pairs = {(number, int(category)) for number in range(N_ITEMS) for category in generator.integers(0, 6, 2)}
+    named = [(number, f"s{category}") for number, category in sorted(pairs)]
+    categories = pl.DataFrame(named, schema=["item_id", "category"], orient="row")
+    dataset = Dataset.from_interactions("little", raw, categories)
     return PaperCase(dataset, 0, tmp_path_factory.mktemp("models"), "cpu")
 
 
 def values(case: PaperCase, factors: Factors, metrics: list[str]) -> dict[str, float]:
     """Metrics of the lists of factors, on the part that the paper rewards and reports."""
-    context = Context.from_split(case.split, "test", subtopics=case.dataset.subtopics, vectors=factors.item)
+    context = Context.from_split(case.split, "test", categories=case.dataset.categories, vectors=factors.item)
     lists, _ = factors.rank(20, exclude=case.split.train)
     return {score.name: score.mean for score in evaluate(lists, context, metrics, bootstrap=0).scores}
 
@@ -102,7 +102,7 @@ def test_a_row_is_the_search_that_its_name_says(name: Name, case: PaperCase) -> 
     quick = replace(row, settings={**row.settings, "iterations": ITERATIONS})
     seed = zlib.crc32(row.slug.encode()) % 2**31  # of the case with seed 0
     model = CMB.preset("paper", seed=seed, device="cpu", **quick.settings)
-    model.fit(factors, case.split, case.dataset.subtopics)
+    model.fit(factors, case.split, case.dataset.categories)
     found = run_row(quick, case)
     assert set(found) == {method, f"{method}, permuted", f"{method}, noise"}
     change = np.ascontiguousarray(model.factors_.item - factors.item)

@@ -48,7 +48,7 @@ GOALS = [name.partition("@")[0] for name in METRICS]
 def problem(small: Dataset) -> Problem:
     split = small.split("random", seed=0)
     return Problem(
-        make_model("bprmf", epochs=3, patience=None).fit(split, seed=0), split, small.subtopics, "validation"
+        make_model("bprmf", epochs=3, patience=None).fit(split, seed=0), split, small.categories, "validation"
     )
 
 
@@ -108,7 +108,7 @@ def test_a_pool_adds_what_the_rule_adds_for_a_first_item(problem: Problem) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("goal", GOALS)
 def test_our_lists_are_those_of_the_rule_that_ships(problem: Problem, goal: str) -> None:
-    """A rule with lifts looks at all 500 candidates; the contest holds it to its pool."""
+    """A rule with boosts looks at all 500 candidates; the contest holds it to its pool."""
     choice = next(it for it in ours(goal).space if it["depth"] == 500 and it.get("history_weight", 0.2) == 0.2)
     lists = ours(goal)(problem, 0.3, choice)
     np.testing.assert_array_equal(lists, problem.rank(rule_of(problem, 0.3, **choice))[0])
@@ -152,6 +152,6 @@ def test_a_fall_of_gini_is_a_gain() -> None:
 def test_a_model_without_vectors_has_no_similarity_by_vectors(problem: Problem) -> None:
     items, scores = problem.base.rank(60)
     base = ScoredCandidates(items, scores, problem.base.user_ids, problem.base.item_ids)
-    scored = Problem(base, problem.split, problem.subtopics, "validation")
-    assert {it["similarity"] for it in possible(RIVALS["mmr"], scored).space} == {"subtopics"}
+    scored = Problem(base, problem.split, problem.categories, "validation")
+    assert {it["similarity"] for it in possible(RIVALS["mmr"], scored).space} == {"categories"}
     assert len(possible(RIVALS["mmr"], problem).space) == 2 * len(possible(RIVALS["mmr"], scored).space)

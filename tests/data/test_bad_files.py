@@ -94,18 +94,18 @@ def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> No
     with pytest.raises(
         InputError, match=r"none of its item ids \(such as 'B0'\) is an item of the interactions \(such as 10\)"
     ):
-        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\nB0,x\n"))
+        load_files(write("a.csv", GOOD), categories=write("s.csv", b"item_id,category\nB0,x\n"))
 
 
 def test_errors_name_the_other_files(write: Callable[[str, bytes], Path]) -> None:
     interactions, other = write("a.csv", GOOD), write("other.csv", b"sku,genre\n10,x\n")
     with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
-        load_files(interactions, subtopics=other)
+        load_files(interactions, categories=other)
     with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
         load_files(interactions, items=other)
-    topics = write("s.csv", b"item_id,subtopic,weight\n10,x,much\n")
+    categories = write("s.csv", b"item_id,category,weight\n10,x,much\n")
     with pytest.raises(InputError, match=r"s\.csv, row 2: weight is not a finite number"):
-        load_files(interactions, subtopics=topics)
+        load_files(interactions, categories=categories)
 
 
 def test_an_item_with_two_rows(write: Callable[[str, bytes], Path]) -> None:
@@ -115,9 +115,9 @@ def test_an_item_with_two_rows(write: Callable[[str, bytes], Path]) -> None:
 
 def test_weights_that_are_negative(write: Callable[[str, bytes], Path]) -> None:
     with pytest.raises(InputError, match=r"a weight is negative \(-1\)"):
-        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic,weight\n10,x,-1\n"))
+        load_files(write("a.csv", GOOD), categories=write("s.csv", b"item_id,category,weight\n10,x,-1\n"))
     with pytest.raises(InputError, match="row 2: weight is not a finite number"):
-        load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic,weight\n10,x,much\n"))
+        load_files(write("a.csv", GOOD), categories=write("s.csv", b"item_id,category,weight\n10,x,much\n"))
 
 
 def test_nothing_left(write: Callable[[str, bytes], Path]) -> None:
@@ -127,13 +127,13 @@ def test_nothing_left(write: Callable[[str, bytes], Path]) -> None:
         load_files(write("a.csv", GOOD), preparation=Preparation(threshold=9))
 
 
-def test_a_subtopic_column_needs_an_item_table(write: Callable[[str, bytes], Path]) -> None:
+def test_a_category_column_needs_an_item_table(write: Callable[[str, bytes], Path]) -> None:
     with pytest.raises(InputError, match="name its file with --items"):
-        load_files(write("a.csv", GOOD), subtopic_column="genres")
+        load_files(write("a.csv", GOOD), category_column="genres")
 
 
-def test_items_without_subtopics_are_allowed_and_counted(write: Callable[[str, bytes], Path]) -> None:
-    data = load_files(write("a.csv", GOOD), subtopics=write("s.csv", b"item_id,subtopic\n10,x\n99,y\n"))
-    assert data.stats()["items_without_subtopics"] == 1
-    assert data.subtopics.names == ("x",)
+def test_items_without_categories_are_allowed_and_counted(write: Callable[[str, bytes], Path]) -> None:
+    data = load_files(write("a.csv", GOOD), categories=write("s.csv", b"item_id,category\n10,x\n99,y\n"))
+    assert data.stats()["items_without_categories"] == 1
+    assert data.categories.names == ("x",)
     assert data.stats()["users_with_one_interaction"] == 1

@@ -62,7 +62,7 @@ def test_the_whole_path() -> None:
 
 def test_a_given_separator() -> None:
     assert by_item(read(["a b", "b"], separator=" "), 2) == [["a", "b"], ["b"]]
-    with pytest.raises(InputError, match="separator of subtopics is empty"):
+    with pytest.raises(InputError, match="separator of categories is empty"):
         CategoryColumns(("genre",), "")
     with pytest.raises(InputError, match="choose last or path"):
         CategoryColumns(("genre",), level="first")  # type: ignore[arg-type]
@@ -106,21 +106,21 @@ def test_warnings() -> None:
 
 
 def test_a_long_table_is_taken_as_it_is() -> None:
-    table = pl.DataFrame({"item_id": [1, 1, 2], "subtopic": ["a, b", None, "c"], "weight": [0.5, 1.0, 1.0]})
+    table = pl.DataFrame({"item_id": [1, 1, 2], "category": ["a, b", None, "c"], "weight": [0.5, 1.0, 1.0]})
     found = long_categories(table, "s.csv")
-    assert found.table.columns == ["item_id", "subtopic", "weight"]
+    assert found.table.columns == ["item_id", "category", "weight"]
     assert found.summary.n_categories == 2
-    lists = long_categories(pl.DataFrame({"item_id": [1], "subtopic": [["a", "b"]]}), "s.parquet")
-    assert lists.table["subtopic"].to_list() == ["a", "b"]
+    lists = long_categories(pl.DataFrame({"item_id": [1], "category": [["a", "b"]]}), "s.parquet")
+    assert lists.table["category"].to_list() == ["a", "b"]
 
 
 def test_a_data_set_says_how_its_categories_were_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user_id,item_id\n1,x\n1,y\n")
     pl.DataFrame({"item_id": ["x", "y", "z"], "tags": [["a", "b"], ["b"], ["c"]]}).write_parquet(tmp_path / "i.parquet")
-    data = load_files(tmp_path / "a.csv", items=tmp_path / "i.parquet", subtopic_column="tags")
-    assert data.categories.sentence() == "2 categories (tags: lists); 0 of 2 items have none; b 2, a 1"
-    with pytest.raises(InputError, match="the subtopic column 'tags' is one of an item table; name its file"):
-        load_files(tmp_path / "a.csv", subtopic_column="tags")
+    data = load_files(tmp_path / "a.csv", items=tmp_path / "i.parquet", category_column="tags")
+    assert data.category_summary.sentence() == "2 categories (tags: lists); 0 of 2 items have none; b 2, a 1"
+    with pytest.raises(InputError, match="the category column 'tags' is one of an item table; name its file"):
+        load_files(tmp_path / "a.csv", category_column="tags")
 
 
 def test_one_stray_mark_does_not_outweigh_the_commas() -> None:
@@ -136,7 +136,7 @@ def test_other_numbers_next_to_one_hot_columns_are_refused() -> None:
 
 
 def test_several_names_in_a_row_of_a_long_table_are_taken_apart() -> None:
-    table = pl.DataFrame({"item_id": [1, 2], "subtopic": ["A|B", "B|C"]})
+    table = pl.DataFrame({"item_id": [1, 2], "category": ["A|B", "B|C"]})
     assert long_categories(table, "t").summary.n_categories == 3
     with pytest.raises(InputError, match="with weights give one row for each"):
         long_categories(table.with_columns(weight=1.0), "t")
@@ -144,4 +144,4 @@ def test_several_names_in_a_row_of_a_long_table_are_taken_apart() -> None:
 
 def test_a_text_that_python_reads_as_a_number_is_a_name() -> None:
     table = pl.DataFrame({"item_id": [1, 2], "tags": ["(1+2j)", "['x']"]})
-    assert read_categories(table, CategoryColumns(("tags",)), "items").table["subtopic"].to_list() == ["(1+2j)", "x"]
+    assert read_categories(table, CategoryColumns(("tags",)), "items").table["category"].to_list() == ["(1+2j)", "x"]

@@ -153,20 +153,20 @@ def test_dates_become_timestamps() -> None:
     assert data.timestamp[0] - data.timestamp[1] == 24 * 3600 * 10**6
 
 
-def test_subtopics_from_a_long_table_with_weights(tmp_path: Path) -> None:
+def test_categories_from_a_long_table_with_weights(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
-    (tmp_path / "s.csv").write_text("item_id,subtopic,weight\n10,b,0.25\n10,a,0.75\n11,b,2\n")
-    topics = load_files(tmp_path / "a.csv", subtopics=tmp_path / "s.csv").subtopics
-    assert topics.names == ("a", "b")
-    assert topics.dense().tolist() == [[0.75, 0.25], [0.0, 2.0]]
+    (tmp_path / "s.csv").write_text("item_id,category,weight\n10,b,0.25\n10,a,0.75\n11,b,2\n")
+    categories = load_files(tmp_path / "a.csv", categories=tmp_path / "s.csv").categories
+    assert categories.names == ("a", "b")
+    assert categories.dense().tolist() == [[0.75, 0.25], [0.0, 2.0]]
 
 
-def test_subtopics_from_a_delimited_column_and_attributes(tmp_path: Path) -> None:
+def test_categories_from_a_delimited_column_and_attributes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV)
     (tmp_path / "i.csv").write_text("item_id,title,genres\n11,Two,x\n10,One,x| y |\n12,Not seen,z\n")
-    data = load_files(tmp_path / "a.csv", items=tmp_path / "i.csv", subtopic_column="genres")
-    assert data.subtopics.names == ("x", "y")
-    assert data.subtopics.items.row_counts.tolist() == [2, 1]
+    data = load_files(tmp_path / "a.csv", items=tmp_path / "i.csv", category_column="genres")
+    assert data.categories.names == ("x", "y")
+    assert data.categories.items.row_counts.tolist() == [2, 1]
     assert data.attributes["title"].to_list() == ["One", "Two"]
     assert data.stats()["attributes"] == ["title", "genres"]
 
@@ -174,8 +174,8 @@ def test_subtopics_from_a_delimited_column_and_attributes(tmp_path: Path) -> Non
 def test_recbole_item_file(tmp_path: Path) -> None:
     (tmp_path / "a.inter").write_text("user_id:token\titem_id:token\n1\t10\n1\t11\n")
     (tmp_path / "a.item").write_text("item_id:token\tclass:token_seq\n10\tdrama comedy\n11\tdrama\n")
-    data = load_files(tmp_path / "a.inter", items=tmp_path / "a.item", subtopic_column="class", separator=" ")
-    assert data.subtopics.names == ("comedy", "drama")
+    data = load_files(tmp_path / "a.inter", items=tmp_path / "a.item", category_column="class", separator=" ")
+    assert data.categories.names == ("comedy", "drama")
 
 
 def test_preparation_from_a_csr() -> None:

@@ -43,11 +43,11 @@ def test_empty_columns_keep_their_type() -> None:
 
 def test_files_that_write_ids_differently_agree(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("user_id,item_id\n1,7\n1,007\n2,x\n")
-    pl.DataFrame({"item_id": [7.0, 8.0], "subtopic": ["a", "b"]}).write_parquet(tmp_path / "s.parquet")
+    pl.DataFrame({"item_id": [7.0, 8.0], "category": ["a", "b"]}).write_parquet(tmp_path / "s.parquet")
     pl.DataFrame({"item_id": [7], "title": ["seven"]}).write_parquet(tmp_path / "i.parquet")
-    data = load_files(tmp_path / "a.csv", subtopics=tmp_path / "s.parquet", items=tmp_path / "i.parquet")
+    data = load_files(tmp_path / "a.csv", categories=tmp_path / "s.parquet", items=tmp_path / "i.parquet")
     assert data.interactions.item_ids.tolist() == ["007", "7", "x"]
-    assert data.subtopics.items.row_counts.tolist() == [0, 1, 0]
+    assert data.categories.items.row_counts.tolist() == [0, 1, 0]
     assert data.attributes["title"].to_list() == [None, "seven", None]
 
 
@@ -71,7 +71,7 @@ def test_a_run_of_text_ids_with_an_empty_part(tmp_path: Path, method: str) -> No
     )
     run = run_from_factors(tmp_path / "run", factors, data, split)
     assert run.split().user_ids.tolist() == split.user_ids.tolist()
-    assert len(run.subtopics()) == 0
+    assert len(run.categories()) == 0
 
 
 def test_vectors_with_text_ids_for_data_with_whole_numbers(tmp_path: Path) -> None:

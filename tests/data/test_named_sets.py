@@ -49,7 +49,7 @@ def test_ml10m_with_half_stars_and_tags(zipped: bool, ml10m: Path) -> None:
     assert data.attributes["title"].to_list() == ["Boomerang (1992)", "Léon: The Net (1995)"]
     assert data.attributes["year"].to_list() == [1992, 1995]
     assert data.attributes["tags"].to_list() == [None, "computers|sci::fi"]
-    assert data.subtopics.names == ("Action", "Comedy", "Romance")
+    assert data.categories.names == ("Action", "Comedy", "Romance")
 
 
 def test_ml1m_titles_in_latin_1(tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_amazon_metadata_of_both_years(tmp_path: Path) -> None:
     new = json.dumps({"asin": "B000000002", "title": "New", "brand": "Acme", "category": ["Toys", "Cards"]})
     (tmp_path / "meta_Toys.json.gz").write_bytes(gzip.compress(f"{old}\n{new}\n".encode()))
     data = load_dataset("amazon", data_root=tmp_path, **EVERYTHING)
-    assert data.subtopics.names == ("Cards", "Games"), "the department itself is no subtopic"
-    assert data.subtopics.items.row_counts.tolist() == [2, 1]
+    assert data.categories.names == ("Cards", "Games"), "the department itself is no category"
+    assert data.categories.items.row_counts.tolist() == [2, 1]
     assert data.attributes["title"].to_list() == ["It's", "New"]
 
 
-def test_the_most_frequent_categories_become_subtopics() -> None:
+def test_the_most_frequent_categories_become_categories() -> None:
     paths = {f"i{n}": [["Dept", *(f"c{c:02}" for c in range(40) if n >= c)]] for n in range(40)}
-    kept = frequent_categories(paths)["subtopic"].unique().sort().to_list()
+    kept = frequent_categories(paths)["category"].unique().sort().to_list()
     assert kept == [f"c{c:02}" for c in range(30)]
 
 
@@ -194,21 +194,21 @@ def test_lastfm_with_tags_that_two_users_gave(zipped: bool, lastfm: Path) -> Non
     assert data.interactions.item_ids.tolist() == [51, 52, 53, 54]
     assert len(data.interactions) == 5
     assert data.interactions.rating is None, "plays are no ratings"
-    assert data.subtopics.names == ("chanson française", "pop"), "one user alone gave the tag 'rare'"
-    assert data.subtopics.items.dense().tolist() == [[False, True], [False, True], [True, False], [False, False]]
+    assert data.categories.names == ("chanson française", "pop"), "one user alone gave the tag 'rare'"
+    assert data.categories.items.dense().tolist() == [[False, True], [False, True], [True, False], [False, False]]
     assert data.attributes["title"].to_list() == ['Duran "D" Duran', "Morcheeba", "Air", "Sigur Rós"]
     for method in ("leave-last", "user-temporal", "temporal"):
         with pytest.raises(InputError, match="there are no timestamps; map a timestamp column or split at random"):
             data.split(method)
 
 
-def test_the_most_frequent_tags_become_subtopics() -> None:
+def test_the_most_frequent_tags_become_categories() -> None:
     rows = [(user, f"a{artist}", f"t{tag:02}") for tag in range(5) for artist in range(5 - tag) for user in (1, 2)]
     given = pl.DataFrame(rows, schema=["userID", "artistID", "tagID"], orient="row")
     names = pl.DataFrame({"tagID": [f"t{tag:02}" for tag in range(5)], "tagValue": list("edcba")})
-    assert frequent_tags(given, names, n=3)["subtopic"].unique().sort().to_list() == ["c", "d", "e"]
+    assert frequent_tags(given, names, n=3)["category"].unique().sort().to_list() == ["c", "d", "e"]
     tied = frequent_tags(given.filter(pl.col("artistID") == "a0"), names, n=2)
-    assert tied["subtopic"].unique().sort().to_list() == ["a", "b"], "of equally frequent tags, the first by name"
+    assert tied["category"].unique().sort().to_list() == ["a", "b"], "of equally frequent tags, the first by name"
 
 
 def test_bad_lastfm_files(lastfm: Path) -> None:
@@ -244,7 +244,7 @@ def test_the_embedded_set(small: Dataset) -> None:
     assert len(raw.interactions) == 100_836
     assert raw.interactions.n_users == 610
     stats = small.stats()
-    assert (stats["users"], stats["items"], stats["interactions"], stats["subtopics"]) == (601, 1955, 41_227, 19)
+    assert (stats["users"], stats["items"], stats["interactions"], stats["categories"]) == (601, 1955, 41_227, 19)
     assert small.attributes.filter(pl.col("item_id") == 1)["tags"].item() == "fun|pixar"
 
 
@@ -260,26 +260,26 @@ def test_the_embedded_set_is_the_published_one(
         ours, theirs = getattr(embedded.interactions, name)[order[1]], getattr(published.interactions, name)[order[0]]
         assert (ours == theirs).all(), name
     assert embedded.attributes.equals(published.attributes)
-    assert (embedded.subtopics.dense() == published.subtopics.dense()).all()
+    assert (embedded.categories.dense() == published.categories.dense()).all()
 
 
 def test_ml1m_has_the_papers_counts(ml1m: Dataset) -> None:
     stats = ml1m.stats()
-    assert (stats["users"], stats["items"], stats["interactions"], stats["subtopics"]) == (5950, 3125, 573_726, 18)
+    assert (stats["users"], stats["items"], stats["interactions"], stats["categories"]) == (5950, 3125, 573_726, 18)
 
 
 def test_real_amazon_files(real_data: Path) -> None:
     raw = load_dataset("amazon:Musical_Instruments", data_root=real_data, **EVERYTHING)
     assert (raw.interactions.n_users, raw.interactions.n_items, len(raw.interactions)) == (1429, 900, 10_261)
     cds = load_dataset("amazon-cds-2014", data_root=real_data, preset="paper").stats()
-    assert (cds["users"], cds["items"], cds["interactions"], cds["subtopics"]) == (5821, 10_818, 151_583, 30)
+    assert (cds["users"], cds["items"], cds["interactions"], cds["categories"]) == (5821, 10_818, 151_583, 30)
 
 
 def test_real_lastfm(real_data: Path) -> None:
     raw = load_dataset("hetrec2011-lastfm-2k", data_root=real_data, **EVERYTHING)
     assert (raw.interactions.n_users, raw.interactions.n_items, len(raw.interactions)) == (1892, 17_632, 92_834)
     stats = load_dataset("hetrec2011-lastfm-2k", data_root=real_data).stats()
-    assert (stats["users"], stats["items"], stats["interactions"], stats["subtopics"]) == (1859, 2823, 71_355, 100)
+    assert (stats["users"], stats["items"], stats["interactions"], stats["categories"]) == (1859, 2823, 71_355, 100)
 
 
 def test_every_named_set_says_what_it_is() -> None:

@@ -58,11 +58,11 @@ def test_a_gain_above_one_is_written_in_percent() -> None:
 @pytest.fixture(scope="module")
 def problem(small: Dataset) -> Problem:
     """Random vectors: shares are read before any work is done."""
-    assert small.subtopics is not None
+    assert small.categories is not None
     split, draw = small.split(seed=0), np.random.default_rng(0)
     user, item = (draw.normal(size=(n, 4)).astype(np.float32) for n in (split.n_users, split.n_items))
     factors = Factors.from_arrays(user, item, user_ids=split.user_ids, item_ids=split.item_ids)
-    return Problem(factors, split, small.subtopics, "test")
+    return Problem(factors, split, small.categories, "test")
 
 
 BASE = {"ndcg@10": np.tile([0.2, 0.4, 0.6], 400)}

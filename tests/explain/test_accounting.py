@@ -1,4 +1,4 @@
-"""The account of a rule over all users: by hand, against the metrics, and against plain loops."""
+"""The summary of a rule over all users: by hand, against the metrics, and against plain loops."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.data import SparseRows
+from recprism.data.categories import Categories
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
-from recprism.explain.accounting import NO_CATEGORY, Account, account
+from recprism.explain.accounting import NO_CATEGORY, RuleSummary, summarise_rule
 from recprism.models import Factors
 from recprism.rule import Rule
 
@@ -34,9 +34,9 @@ def world(seed: int, **constraints: Any) -> Problem:
         for share in (0.2, 0.0, 0.1)
     ]
     split = Split(*parts, factors.user_ids, factors.item_ids)
-    of_item, of_topic = np.nonzero(generator.random((ITEMS, 5)) < 0.3)
-    subtopics = Subtopics.from_pairs(of_item, np.array(list("abcde"))[of_topic], ITEMS)
-    return Problem(factors, split, subtopics, "test", 5, constraints=constraints)
+    of_item, of_category = np.nonzero(generator.random((ITEMS, 5)) < 0.3)
+    categories = Categories.from_pairs(of_item, np.array(list("abcde"))[of_category], ITEMS)
+    return Problem(factors, split, categories, "test", 5, constraints=constraints)
 
 
 @settings(max_examples=30)
@@ -45,7 +45,7 @@ def test_the_parts_of_categories_are_the_gain_of_the_metrics(seed: int, goal: st
     constraints: dict[str, Any] = {"pinned": {2: 7}, "banned": [3, 4]}
     problem = world(seed, **({limits: constraints[limits]} if limits else {}))
     rule = rule_at(problem, goal, 0.25)
-    found = account(problem, rule)
+    found = summarise_rule(problem, rule)
     assert found.prices[-1].trade_off == 0.25
     assert len(found.prices) == 3
     metrics = tuple(f"{name}@5" for name in rule.goals)
@@ -66,7 +66,7 @@ def test_gains_by_scores_add_up_and_rise_without_labels(goal: str) -> None:
     """The goal is counted by scores, so that its gain is known where no user has held-out items."""
     problem = world(2)
     rule = rule_at(problem, goal, 0.6)
-    found = account(problem, rule)
+    found = summarise_rule(problem, rule)
     for at, price in enumerate(found.prices):
         assert sum(row.gain[goal][at] for row in found.categories) == pytest.approx(price.gains[goal], abs=1e-13)
     gains = [price.gains[goal] for price in found.prices]
@@ -77,14 +77,14 @@ def test_gains_by_scores_add_up_and_rise_without_labels(goal: str) -> None:
 def test_the_figures_of_categories_by_plain_loops(seed: int) -> None:
     problem = world(seed)
     rule = rule_at(problem, "sc", 0.25)
-    found = account(problem, rule, trade_offs=(0.1,))
+    found = summarise_rule(problem, rule, trade_offs=(0.1,))
     assert [row.trade_off for row in found.prices] == [0.1, 0.25]
-    lists, base, has = problem.rank(rule)[0], problem.base_lists, problem.subtopics.dense() > 0
+    lists, base, has = problem.rank(rule)[0], problem.base_lists, problem.categories.dense() > 0
     rows = {row.category: row for row in found.categories}
-    assert rows.keys() == {*problem.subtopics.names, NO_CATEGORY}
+    assert rows.keys() == {*problem.categories.names, NO_CATEGORY}
     has = np.column_stack([has, ~has.any(1)])
     candidates = [item for row in problem.candidates[0].tolist() for item in row if item >= 0]
-    for at, name in enumerate((*problem.subtopics.names, NO_CATEGORY)):
+    for at, name in enumerate((*problem.categories.names, NO_CATEGORY)):
         row = rows[name]
         assert row.candidates == pytest.approx(np.mean([has[item, at] for item in candidates]))
         assert row.base_lists == pytest.approx(np.mean([has[own, at].any() for own in base]))
@@ -92,7 +92,7 @@ def test_the_figures_of_categories_by_plain_loops(seed: int) -> None:
         assert row.base_items == pytest.approx(np.mean([has[own, at].sum() for own in base]))
         assert row.items[-1] == pytest.approx(np.mean([has[own, at].sum() for own in lists]))
         if name != NO_CATEGORY:
-            expected = (row.lists[-1] - row.base_lists) / len(problem.subtopics)
+            expected = (row.lists[-1] - row.base_lists) / len(problem.categories)
             assert row.gain["subtopic_coverage"][-1] == pytest.approx(expected)
     swaps = np.array([len(set(new) - set(old)) for new, old in zip(lists.tolist(), base.tolist(), strict=True)])
     last = found.prices[-1]
@@ -110,7 +110,7 @@ def test_relevance_falls_as_the_price_rises() -> None:
     """Accuracy and the goal move against each other along the path: the objective is a weighted sum of both."""
     problem = world(1)
     rule = Rule(goals={"sc": 1.0}, trade_off=0.6, units={"subtopic_coverage": 0.2}, k=5)
-    found = account(problem, rule, trade_offs=(0.05, 0.2, 0.4))
+    found = summarise_rule(problem, rule, trade_offs=(0.05, 0.2, 0.4))
     changes = [row.relevance_change for row in found.prices]
     gains = [row.gains["subtopic_coverage"] for row in found.prices]
     assert changes == sorted(changes, reverse=True) and gains == sorted(gains)
@@ -119,8 +119,8 @@ def test_relevance_falls_as_the_price_rises() -> None:
 
 def test_the_account_shows_itself() -> None:
     problem = world(0)
-    found = account(problem, rule_at(problem, "sc", 0.25))
-    assert isinstance(found, Account)
+    found = summarise_rule(problem, rule_at(problem, "sc", 0.25))
+    assert isinstance(found, RuleSummary)
     json.dumps(found.to_dict())
     assert found.to_dict()["schema"] == 1
     rows = found.table()
@@ -135,4 +135,4 @@ def test_the_account_shows_itself() -> None:
 
 def test_another_length_is_refused() -> None:
     with pytest.raises(InputError, match="lists of 3 items and the problem serves 5"):
-        account(world(0), Rule(goals={"sc": 1.0}, trade_off=0.4, k=3))
+        summarise_rule(world(0), Rule(goals={"sc": 1.0}, trade_off=0.4, k=3))

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import ChoiceModel, fit_choice_model
 from recprism.explain.choice._likelihood import RIDGE, Logit
-from recprism.explain.choice._places import ALPHA, FEATURES, ConceptRows, Places, Slots
+from recprism.explain.choice._places import ALPHA, FEATURES, CategoryRows, Places, Slots
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
 from recprism.rule import Features, ListSearch
 from recprism.runs.run import Run
@@ -30,11 +30,11 @@ K = 10
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Candidates with scores, concepts that have nothing to do with the vectors, and histories."""
+    """Candidates with scores, categories that have nothing to do with the vectors, and histories."""
 
     items: np.ndarray
     scores: np.ndarray
-    concepts: np.ndarray
+    categories: np.ndarray
     history: np.ndarray
     popularity: np.ndarray
     vectors: np.ndarray
@@ -45,7 +45,7 @@ class World:
 
     @property
     def features(self) -> Features:
-        return Features(subtopics=self.concepts, user_subtopics=self.history, vectors=self.vectors)
+        return Features(categories=self.categories, user_categories=self.history, vectors=self.vectors)
 
     def lists(self, method: Any) -> np.ndarray:
         return np.asarray(method(self.items, self.scores, K, features=self.features))
@@ -53,18 +53,18 @@ class World:
     def model(self, lists: np.ndarray, *, history: bool = True, draws: int = 0, **options: Any) -> ChoiceModel:
         known = self.history if history else None
         about = {"history": known, "popularity": self.popularity, "draws": draws, **options}
-        return fit_choice_model(self.items, self.scores, self.base, lists, self.concepts, **about)
+        return fit_choice_model(self.items, self.scores, self.base, lists, self.categories, **about)
 
 
-def made(n_users: int = 300, n_items: int = 200, n_concepts: int = 12, depth: int = 80, seed: int = 0) -> World:
+def made(n_users: int = 300, n_items: int = 200, n_categories: int = 12, depth: int = 80, seed: int = 0) -> World:
     generator = np.random.default_rng(seed)
-    concepts = generator.random((n_items, n_concepts)) < generator.uniform(0.05, 0.35, n_concepts)
+    categories = generator.random((n_items, n_categories)) < generator.uniform(0.05, 0.35, n_categories)
     popularity = np.floor(1000 / (1 + generator.permutation(n_items)))
     vectors = generator.normal(size=(n_items, 16))
     scores = generator.normal(size=(n_users, 16)) @ vectors.T + 0.5 * np.log(popularity)
     items = np.argsort(-scores, axis=1)[:, :depth]
-    history = generator.dirichlet(np.full(n_concepts, 0.5), n_users)
-    return World(items, np.take_along_axis(scores, items, 1), concepts, history, popularity, vectors)
+    history = generator.dirichlet(np.full(n_categories, 0.5), n_users)
+    return World(items, np.take_along_axis(scores, items, 1), categories, history, popularity, vectors)
 
 
 WORLD = made()
@@ -114,7 +114,7 @@ def test_features_are_what_their_names_say(seed: int, weighted: bool, empty: boo
     if empty:
         lists[:, generator.integers(4)] = -1
     history = generator.random((4, 5)) * (generator.random((4, 5)) < 0.8)
-    rows = ConceptRows.of(weights)
+    rows = CategoryRows.of(weights)
     places = Places.of(items, generator.normal(size=items.shape), lists, rows, history, generator.integers(0, 9, 30))
     slots = places.slots(np.argwhere(lists >= -1))
     found = places.features(slots)
@@ -192,16 +192,16 @@ def test_optimal_lists_are_explained_and_the_price_is_the_one_of_the_rule(
     assert found.verdict == "explains"
     assert found.interval[0] <= found.explained <= found.interval[1]
     assert found.right_item > 0.95 > found.right_item_scores
-    # The rule trades t / n for a concept against (1 - t) * discount / sum of discounts; newcomers are at the end.
+    # The rule trades t / n for a category against (1 - t) * discount / sum of discounts; newcomers are at the end.
     discounts = 1 / np.log2(np.arange(K) + 2)
-    rule = trade_off / WORLD.concepts.shape[1] / ((1 - trade_off) * discounts[-1] / discounts.sum())
-    price = next(it for it in found.coefficients if it.feature == "new_concepts")
+    rule = trade_off / WORLD.categories.shape[1] / ((1 - trade_off) * discounts[-1] / discounts.sum())
+    price = next(it for it in found.coefficients if it.feature == "new_categories")
     assert price.worth == pytest.approx(rule, rel=0.15)
     assert "one more category that the list lacks" in price.words
 
 
 @pytest.mark.parametrize("method", [MMR(trade_off=0.3), DPP(trade_off=0.3)], ids=["MMR", "DPP"])
-def test_lists_diverse_in_vectors_are_not_explained_by_concepts(method: Any) -> None:
+def test_lists_diverse_in_vectors_are_not_explained_by_categories(method: Any) -> None:
     found = WORLD.model(WORLD.lists(method))
     assert found.explained < 0.15
     assert found.verdict == "does not explain"
@@ -223,7 +223,7 @@ def test_lists_that_follow_histories_are_explained_once_histories_are_known(meth
 
 
 @pytest.mark.slow
-def test_lists_of_popular_items_need_no_concepts() -> None:
+def test_lists_of_popular_items_need_no_categories() -> None:
     """The shuffles explain as much, and the sentences say so."""
     order = np.argsort(-WORLD.popularity[WORLD.items], axis=1, kind="stable")[:, :K]
     found = WORLD.model(np.take_along_axis(WORLD.items, order, 1), draws=39)
@@ -235,7 +235,7 @@ def test_lists_of_popular_items_need_no_concepts() -> None:
     assert found.coefficients[0].feature == "popularity"
 
 
-def test_shuffled_concepts_explain_nothing_of_optimal_lists() -> None:
+def test_shuffled_categories_explain_nothing_of_optimal_lists() -> None:
     found = WORLD.model(WORLD.lists(ListSearch(trade_off=0.2)), draws=39)
     for shuffled in (found.shuffled_within, found.shuffled_all):
         assert shuffled is not None
@@ -244,18 +244,18 @@ def test_shuffled_concepts_explain_nothing_of_optimal_lists() -> None:
         assert len(shuffled.draws) == 39
 
 
-def test_a_shuffle_within_deciles_keeps_concepts_that_are_deciles() -> None:
-    """Each concept is a decile of popularity: within deciles the shuffle changes nothing, among all items it does."""
+def test_a_shuffle_within_deciles_keeps_categories_that_are_deciles() -> None:
+    """Each category is a decile of popularity: within deciles the shuffle changes nothing, among all items it does."""
     order = np.argsort(WORLD.popularity, kind="stable")
     decile = np.empty(len(order), int)
     for number, group in enumerate(np.array_split(order, 10)):
         decile[group] = number
-    concepts = np.eye(10)[decile]
+    categories = np.eye(10)[decile]
     lists = np.asarray(
-        ListSearch(trade_off=0.3)(WORLD.items, WORLD.scores, K, features=Features(subtopics=concepts)), np.int64
+        ListSearch(trade_off=0.3)(WORLD.items, WORLD.scores, K, features=Features(categories=categories)), np.int64
     )
     found = fit_choice_model(
-        WORLD.items, WORLD.scores, WORLD.base, lists, concepts, popularity=WORLD.popularity, draws=19, seed=0
+        WORLD.items, WORLD.scores, WORLD.base, lists, categories, popularity=WORLD.popularity, draws=19, seed=0
     )
     assert found.shuffled_within is not None
     assert found.shuffled_all is not None
@@ -264,7 +264,7 @@ def test_a_shuffle_within_deciles_keeps_concepts_that_are_deciles() -> None:
 
 
 def test_a_guess_among_equal_items_counts_its_share() -> None:
-    """Scores and concepts are the same for all items: each of n alternatives is as likely."""
+    """Scores and categories are the same for all items: each of n alternatives is as likely."""
     generator = np.random.default_rng(0)
     items = np.stack([generator.permutation(30)[:21] for _ in range(40)])
     base, lists = items[:, 15:20], items[:, 10:15]
@@ -282,12 +282,12 @@ def test_on_real_data(trained_run: Callable[..., Run]) -> None:
 
     def explained(method: Any) -> float:
         lists = np.asarray(method(items, scores, K, features=problem.features))
-        return fit_choice_model(items, scores, items[:, :K], lists, problem.subtopics, draws=0, **about).explained
+        return fit_choice_model(items, scores, items[:, :K], lists, problem.categories, draws=0, **about).explained
 
     assert explained(ListSearch(trade_off=0.1)) > 0.95
     assert explained(ListSearch(trade_off=0.2)) > 0.95
-    assert explained(MMR(trade_off=0.3, similarity="subtopics")) > 0.5
-    assert explained(DPP(trade_off=0.3, similarity="subtopics")) > 0.5
+    assert explained(MMR(trade_off=0.3, similarity="categories")) > 0.5
+    assert explained(DPP(trade_off=0.3, similarity="categories")) > 0.5
     assert explained(MMR(trade_off=0.3)) < 0.15
     assert explained(DPP(trade_off=0.3)) < 0.15
     assert explained(Calibrated(trade_off=0.3)) > 0.5
@@ -398,13 +398,13 @@ def test_without_histories_and_popularity_their_features_are_left_out() -> None:
     assert used == set(FEATURES) - {"popularity", "history", "new_history", "unfilled_history", "calibration"}
 
 
-def test_concepts_may_come_in_any_form() -> None:
+def test_categories_may_come_in_any_form() -> None:
     lists = WORLD.lists(ListSearch(trade_off=0.2))
-    rows, cols = np.nonzero(WORLD.concepts)
-    forms = [Subtopics.from_pairs(rows, [f"c{it:02}" for it in cols], 200), SparseRows.coerce(WORLD.concepts)]
-    forms += [forms[1].to_scipy(), WORLD.concepts.astype(float)]
+    rows, cols = np.nonzero(WORLD.categories)
+    forms = [Categories.from_pairs(rows, [f"c{it:02}" for it in cols], 200), SparseRows.coerce(WORLD.categories)]
+    forms += [forms[1].to_scipy(), WORLD.categories.astype(float)]
     args = (WORLD.items, WORLD.scores, WORLD.base, lists)
-    figures = {fit_choice_model(*args, form, draws=0).explained for form in [*forms, WORLD.concepts]}
+    figures = {fit_choice_model(*args, form, draws=0).explained for form in [*forms, WORLD.categories]}
     assert len(figures) == 1
 
 
@@ -432,8 +432,8 @@ def test_newcomers_that_are_no_candidates_are_counted() -> None:
         ({"base": WORLD.base[:7]}, r"base lists have shape \(7, 10\)"),
         ({"lists": np.full_like(WORLD.base, 200)}, "item numbers go from 0 to 199"),
         ({"lists": np.zeros_like(WORLD.base)}, "has an item twice"),
-        ({"concepts": np.zeros((200, 3))}, "no item has a concept"),
-        ({"concepts": WORLD.concepts[:100]}, "items go from 0 to 99"),
+        ({"categories": np.zeros((200, 3))}, "no item has a category"),
+        ({"categories": WORLD.categories[:100]}, "items go from 0 to 99"),
         ({"history": np.ones((300, 2))}, "history has shape"),
         ({"popularity": np.ones(7)}, "popularity has shape"),
         ({"draws": -1}, "draws"),
@@ -441,8 +441,8 @@ def test_newcomers_that_are_no_candidates_are_counted() -> None:
     ],
 )
 def test_what_cannot_be_explained_is_refused(change: dict[str, Any], message: str) -> None:
-    whole = {"base": WORLD.base, "lists": WORLD.items[:, 5:15], "concepts": WORLD.concepts, "draws": 0, **change}
+    whole = {"base": WORLD.base, "lists": WORLD.items[:, 5:15], "categories": WORLD.categories, "draws": 0, **change}
     with pytest.raises(InputError, match=message):
         fit_choice_model(
-            WORLD.items, WORLD.scores, whole.pop("base"), whole.pop("lists"), whole.pop("concepts"), **whole
+            WORLD.items, WORLD.scores, whole.pop("base"), whole.pop("lists"), whole.pop("categories"), **whole
         )

@@ -36,9 +36,9 @@ GOALS: tuple[dict[str, float], ...] = (
 
 def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -> tuple[Any, Any]:
     """The parts of one list, (6,), and those of each category, (2, n_categories), as the definitions say."""
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = goals
-    accuracy, subtopic, alpha_dcg, distance, alone, history, repeats, by_relevance = prices
-    found, by_subtopic = dict.fromkeys(PARTS, 0.0), np.zeros((2, n_subtopics))
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = goals
+    accuracy, category, alpha_dcg, distance, alone, history, repeats, by_relevance = prices
+    found, by_category = dict.fromkeys(PARTS, 0.0), np.zeros((2, n_categories))
     before: Counter[int] = Counter()
     left: defaultdict[int, float] = defaultdict(lambda: 1.0)
     listed = [(place, item, own) for place, (item, own) in enumerate(zip(items, relevance, strict=True)) if item >= 0]
@@ -47,15 +47,15 @@ def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -
         found["exposure"] += alone * (shown[item] == 0)
         gain = own if by_relevance else 1.0
         for s in indices[indptr[item] : indptr[item + 1]].tolist():
-            by_subtopic[:, s] += subtopic * (before[s] == 0), alpha_dcg * gain * left[s] * fading[place]
+            by_category[:, s] += category * (before[s] == 0), alpha_dcg * gain * left[s] * fading[place]
             left[s] *= 1 - repeats * gain
             if history:
                 found["history"] += history * intents[user, s] * (filling[before[s] + 1] - filling[before[s]])
             before[s] += 1
-    found["coverage"], found["alpha_dcg"] = by_subtopic.sum(1)
+    found["coverage"], found["alpha_dcg"] = by_category.sum(1)
     for a, b in combinations([item for _, item, _ in listed], 2):
         found["distance"] += distance * (1 - unit[a] @ unit[b]) if distance and known[a] and known[b] else 0.0
-    return np.array([*found.values()]), by_subtopic
+    return np.array([*found.values()]), by_category
 
 
 @settings(max_examples=60, deadline=None)
@@ -127,8 +127,8 @@ def test_lists_are_worth_what_the_definitions_say(seed: int, goals: dict[str, fl
     found = objective.parts(lists, relevance, users=users, shown=shown)
     wanted = [plain_parts(objective.arrays(shown), *it) for it in zip(users, lists, relevance, strict=True)]
     np.testing.assert_allclose(found.values, [it for it, _ in wanted], atol=1e-13)
-    by_subtopic = sum(it for _, it in wanted)
-    np.testing.assert_allclose([*found.by_subtopic.values()], by_subtopic, atol=1e-13)
+    by_category = sum(it for _, it in wanted)
+    np.testing.assert_allclose([*found.by_category.values()], by_category, atol=1e-13)
 
 
 @settings(max_examples=60, deadline=None)

@@ -25,7 +25,7 @@ def world(seed: int, n_users: int = 60, n_items: int = 50) -> tuple[Factors, Eva
     base = Factors.from_arrays(user, item)
     context = Context(
         relevant=generator.random((n_users, n_items)) < 0.2,
-        subtopics=generator.random((n_items, 15)) < 0.12,
+        categories=generator.random((n_items, 15)) < 0.12,
         vectors=base.item,
     )
     return base, Evaluator(context, SparseRows.empty((n_users, n_items)), ("subtopic_coverage@5", "ndcg@5"))
@@ -110,15 +110,17 @@ def test_the_gain_of_promotion_is_continuous_in_a_cost() -> None:
 
 
 def test_the_best_candidate_is_found_at_its_scale() -> None:
-    """Items that hold many subtopics are far from every list; only the caller's candidate lifts them."""
+    """Items that hold many categories are far from every list; only the caller's candidate boosts them."""
     base, evaluator = world(0)
     rich = np.where(np.arange(50) < 5, 1.0, 0.0)
     item = base.item.copy()
     item[:5] = 0  # their score is 0 for all users
     base = base.with_vectors(item=item)
-    topics = np.zeros((50, 15), bool)
-    topics[:5] = np.eye(5, dtype=bool).repeat(3, axis=1)
-    evaluator = replace(evaluator, context=Context(relevant=rich[None].repeat(60, 0), subtopics=topics, vectors=item))
+    categories = np.zeros((50, 15), bool)
+    categories[:5] = np.eye(5, dtype=bool).repeat(3, axis=1)
+    evaluator = replace(
+        evaluator, context=Context(relevant=rich[None].repeat(60, 0), categories=categories, vectors=item)
+    )
     found = run_controls(noise(base, 1), evaluator, "subtopic_coverage@5", "ndcg@5", draws=1, candidates={"rich": rich})
     assert set(found.bias.sources) == {"rich"}
     assert max(found.bias.scales) == max(SCALES)

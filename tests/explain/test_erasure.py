@@ -31,8 +31,11 @@ def a_change(seed: int = 0, sides: tuple[str, ...] = ("item",)) -> Change:
 
 def an_evaluator(base: Factors, metrics: tuple[str, ...] = ("subtopic_coverage@5", "ndcg@5")) -> Evaluator:
     generator = np.random.default_rng(5)
-    topics, relevant = generator.random((base.n_items, 12)) < 0.15, generator.random((base.n_users, base.n_items)) < 0.2
-    return Evaluator(Context(relevant=relevant, subtopics=topics, vectors=base.item), nothing_seen(base), metrics)
+    categories, relevant = (
+        generator.random((base.n_items, 12)) < 0.15,
+        generator.random((base.n_users, base.n_items)) < 0.2,
+    )
+    return Evaluator(Context(relevant=relevant, categories=categories, vectors=base.item), nothing_seen(base), metrics)
 
 
 def nothing_seen(base: Factors) -> SparseRows:
@@ -115,9 +118,9 @@ def planted() -> tuple[Change, Evaluator]:
     base = Factors.from_arrays(user, item)
     delta = generator.uniform(-0.6, 0.6, (N_ITEMS, DIM))
     delta[:, 0] = np.where(np.arange(N_ITEMS) < 10, 0.0, generator.uniform(0.7, 0.9, N_ITEMS))
-    topics = np.zeros((N_ITEMS, 12), bool)
-    topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
-    evaluator = Evaluator(Context(subtopics=topics, vectors=item), nothing_seen(base), ("subtopic_coverage@5",))
+    categories = np.zeros((N_ITEMS, 12), bool)
+    categories[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
+    evaluator = Evaluator(Context(categories=categories, vectors=item), nothing_seen(base), ("subtopic_coverage@5",))
     return Change(base, item=delta.astype(np.float32)), evaluator
 
 

@@ -29,17 +29,17 @@ def world() -> tuple[Factors, Evaluator, Labels, np.ndarray, Change]:
     base = Factors.from_arrays(made.user, made.item)
     known = np.arange(800)
     model = CMB(diversity="subtopic_coverage", device="cpu").fit(
-        base.of_users(known), made.split.of_users(known), made.subtopics
+        base.of_users(known), made.split.of_users(known), made.categories
     )
-    evaluator = Evaluator.on(made.split, "test", base, made.subtopics, METRICS)
-    return base, evaluator, Labels.of(made.subtopics), made.planted, Change.of(base, model.delta_)
+    evaluator = Evaluator.on(made.split, "test", base, made.categories, METRICS)
+    return base, evaluator, Labels.of(made.categories), made.planted, Change.of(base, model.delta_)
 
 
 @pytest.fixture(scope="module")
 def found(world: tuple[Factors, Evaluator, Labels, np.ndarray, Change]) -> Explanation:
     base, evaluator, labels, _, change = world
     others = np.arange(800, 1000)
-    unseen = Evaluator.on(make_planted(seed=3).split, "test", base, evaluator.subtopics, METRICS, others)
+    unseen = Evaluator.on(make_planted(seed=3).split, "test", base, evaluator.categories, METRICS, others)
     controls = run_controls(change, unseen, draws=99, unseen=True)
     return explain(change, evaluator, "subtopic_coverage@10", axes="raw", labels=labels, controls=controls)
 
@@ -101,7 +101,7 @@ def test_on_known_users_nothing_is_claimed(world: Any) -> None:
 def test_metrics_without_inputs_are_left_out(world: Any) -> None:
     base, _, _, _, change = world
     bare = Evaluator.on(make_planted(seed=3).split, "test", base, metrics=(*METRICS, "ilad"))
-    assert bare.metrics == ("ndcg@10", "catalogue_coverage@10", "ilad@10"), "no subtopics, no coverage of them"
+    assert bare.metrics == ("ndcg@10", "catalogue_coverage@10", "ilad@10"), "no categories, no coverage of them"
     assert explain(change, bare, "PC", draws=0).objective == "catalogue_coverage@10"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from recprism.budget import Problem
 from recprism.budget.path import rule_at
-from recprism.data import SparseRows, Split, Subtopics
+from recprism.data import Categories, SparseRows, Split
 from recprism.models import Factors
 from recprism.runs.run import Run
 
@@ -31,9 +31,9 @@ def little_problem(n_users: int = 12, n_items: int = 14) -> Problem:
     generator = np.random.default_rng(0)
     user, item = (generator.standard_normal((n, 3)).astype(np.float32) for n in (n_users, n_items))
     base, nothing = Factors.from_arrays(user, item), SparseRows.empty((n_users, n_items))
-    at, topic = np.nonzero(generator.random((n_items, 6)) < 0.2)
-    subtopics = Subtopics.from_pairs(at, np.array(list("abcdef"))[topic], n_items)
-    return Problem(base, Split(nothing, nothing, nothing, base.user_ids, base.item_ids), subtopics)
+    at, category = np.nonzero(generator.random((n_items, 6)) < 0.2)
+    categories = Categories.from_pairs(at, np.array(list("abcdef"))[category], n_items)
+    return Problem(base, Split(nothing, nothing, nothing, base.user_ids, base.item_ids), categories)
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def test_interventions_take_away_what_they_say(problem: Problem) -> None:
     assert (after["consumed"].gone.keys == after["removed"].gone.keys).all()
     assert (after["removed"].history == world.history).all()
     assert (after["consumed"].history != world.history).any(1).all()
-    has = problem.subtopics.items.dense()
+    has = problem.categories.items.dense()
     for user in users:
         banned = np.setdiff1d(after["ban"].gone.row(user), world.gone.row(user))
         shared = has[banned].all(0)  # one category that all of them have, and nobody who is left
@@ -92,7 +92,7 @@ def test_shadow_prices_are_an_optimal_dual(trade_off: float) -> None:
     """The dual value bounds the best of all lists, and meets it for most users."""
     problem = little_problem()
     world = bench.World.of(problem, np.arange(problem.base.n_users))
-    has, prices = problem.subtopics.items.dense(), bench.prices_of(world, trade_off)
+    has, prices = problem.categories.items.dense(), bench.prices_of(world, trade_off)
     assert (prices >= 0).all()
     gaps = []
     for own, items, scores in zip(prices, *world.pool, strict=True):

@@ -28,7 +28,7 @@ def run(small: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     factors = BPRMF(epochs=2, dim=6).fit(split, seed=0, device="cpu")
     made.save_factors(factors)
     made.set_diversify(DiversifyConfig(settings={"side": "user", "iterations": 5}))
-    search = CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.subtopics)
+    search = CMB(side="user", iterations=5, device="cpu").fit(factors, split, small.categories)
     made.save_result(Result.of_vectors(made.problem(), search.changed()))
     return made
 

@@ -7,25 +7,25 @@ import pytest
 from scipy.stats import spearmanr
 
 from recprism.cmb.factors.naming import NO_NAME, Labels, Name, correlations, halves, name_coordinates
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 
 N = 400
 
 
-def subtopics_at_random(seed: int, n_items: int = N, n_subtopics: int = 12) -> Subtopics:
+def categories_at_random(seed: int, n_items: int = N, n_categories: int = 12) -> Categories:
     """Common ones and rare ones, several to an item."""
     generator = np.random.default_rng(seed)
-    share = np.geomspace(0.02, 0.5, n_subtopics)
-    item, subtopic = np.nonzero(generator.random((n_items, n_subtopics)) < share)
-    return Subtopics.from_pairs(item, np.array([f"g{number:02}" for number in range(n_subtopics)])[subtopic], n_items)
+    share = np.geomspace(0.02, 0.5, n_categories)
+    item, category = np.nonzero(generator.random((n_items, n_categories)) < share)
+    return Categories.from_pairs(item, np.array([f"g{number:02}" for number in range(n_categories)])[category], n_items)
 
 
 def labels_at_random(seed: int) -> Labels:
     generator = np.random.default_rng(seed + 10_000)
     popularity = generator.zipf(1.5, N).clip(max=5000)
     year = np.where(generator.random(N) < 0.1, np.nan, generator.integers(1930, 2020, N))
-    return Labels.of(subtopics_at_random(seed), popularity=popularity, year=year)
+    return Labels.of(categories_at_random(seed), popularity=popularity, year=year)
 
 
 @pytest.mark.slow

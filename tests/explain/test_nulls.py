@@ -17,7 +17,7 @@ def world() -> Planted:
 
 
 def evaluator_of(base: Factors, world: Planted) -> Evaluator:
-    return Evaluator.on(world.split, "test", base, world.subtopics, ("subtopic_coverage@10", "ndcg@10"))
+    return Evaluator.on(world.split, "test", base, world.categories, ("subtopic_coverage@10", "ndcg@10"))
 
 
 def moved(n_items: int, dim: int, factors: list[int]) -> np.ndarray:

@@ -18,8 +18,8 @@ from recprism.models import Factors
 
 def world(user: np.ndarray, item: np.ndarray, delta: np.ndarray) -> tuple[Change, Evaluator]:
     base = Factors.from_arrays(user, item)
-    topics = np.eye(len(item), dtype=bool)[:, :10]
-    context = Context(subtopics=topics, vectors=item, n_items=len(item))
+    categories = np.eye(len(item), dtype=bool)[:, :10]
+    context = Context(categories=categories, vectors=item, n_items=len(item))
     evaluator = Evaluator(
         context, SparseRows.empty((len(user), len(item))), ("catalogue_coverage@3", "subtopic_coverage@3")
     )

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.data import SparseRows
+from recprism.data.categories import Categories
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain import Reason
 from recprism.explain.reasons._page import Page
@@ -41,7 +41,7 @@ def by_hand(**constraints: Any) -> Problem:
     nothing = SparseRows.empty((1, 5))
     split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
     genres = np.array(["drama"] * 3 + ["comedy"] * 2)
-    return Problem(factors, split, Subtopics.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
+    return Problem(factors, split, Categories.from_pairs(np.arange(5), genres, 5), "test", 2, constraints=constraints)
 
 
 def by_hand_with_two_newcomers(noise: float) -> Problem:
@@ -51,7 +51,7 @@ def by_hand_with_two_newcomers(noise: float) -> Problem:
     nothing = SparseRows.empty((1, 6))
     split = Split(nothing, nothing, nothing, factors.user_ids, factors.item_ids)
     genres = np.array(["drama", "drama", "drama", "comedy", "war", "drama"])
-    return Problem(factors, split, Subtopics.from_pairs(np.arange(6), genres, 6), "test", 3)
+    return Problem(factors, split, Categories.from_pairs(np.arange(6), genres, 6), "test", 3)
 
 
 def world(seed: int, k: int = 5, **constraints: Any) -> Problem:
@@ -63,9 +63,9 @@ def world(seed: int, k: int = 5, **constraints: Any) -> Problem:
         for share in (0.2, 0.0, 0.1)
     ]
     split = Split(*parts, factors.user_ids, factors.item_ids)
-    of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
-    subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
-    return Problem(factors, split, subtopics, "test", k, constraints=constraints)
+    of_item, of_category = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
+    categories = Categories.from_pairs(of_item, np.array(NAMES)[of_category], ITEMS)
+    return Problem(factors, split, categories, "test", k, constraints=constraints)
 
 
 def naive_value(problem: Problem, rule: Rule, user: int, lists: Any) -> Any:
@@ -83,11 +83,11 @@ def naive_value(problem: Problem, rule: Rule, user: int, lists: Any) -> Any:
     discount = 1 / np.log2(np.arange(2, k + 2))
     relevance = np.array([[scaled[item] for item in row] for row in lists.tolist()])
     value = (1 - t) * (relevance * discount).sum(1) / discount.sum()
-    context = Context(vectors=problem.factors.item, subtopics=problem.subtopics)
+    context = Context(vectors=problem.factors.item, categories=problem.categories)
     for goal, weight in rule.goals.items():
         value = value + t * weight * evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
     wanted = problem.features.intents(problem.seen.n_rows)[user].numpy()
-    counts = (problem.subtopics.dense() > 0)[lists].sum(1)
+    counts = (problem.categories.dense() > 0)[lists].sum(1)
     return value + (1 - t) * rule.history_weight * (wanted * np.log1p(counts)).sum(1) / np.log1p(k)
 
 
@@ -350,8 +350,8 @@ def test_what_if_is_the_same_as_another_problem(seed: int, goal: str) -> None:
     banned = problem.under({"banned": [ids[shown[0]]]}).rank(rule, users=np.array([user]))[0][0]
     assert list(without.after) == ids[banned].tolist()
     assert list(without.before) == ids[shown].tolist()
-    name = problem.subtopics.names[0]
-    of_category = np.flatnonzero(problem.subtopics.dense()[:, 0]).tolist()
+    name = problem.categories.names[0]
+    of_category = np.flatnonzero(problem.categories.dense()[:, 0]).tolist()
     without_category = problem.under({"banned": ids[of_category]}).rank(rule, users=np.array([user]))[0][0]
     assert list(what_if(problem, rule, 103, ban=name).after) == ids[without_category[without_category >= 0]].tolist()
     cheaper = problem.rank(rule.at(0.1), users=np.array([user]))[0][0]
@@ -359,7 +359,7 @@ def test_what_if_is_the_same_as_another_problem(seed: int, goal: str) -> None:
     more = SparseRows.from_pairs(np.array([user]), shown[1:2], (USERS, ITEMS))
     split = problem.split
     later = Split(split.train.union(more), split.validation, split.test, split.user_ids, split.item_ids)
-    consumed = Problem(problem.factors, later, problem.subtopics, "test", 5).rank(rule, users=np.array([user]))[0][0]
+    consumed = Problem(problem.factors, later, problem.categories, "test", 5).rank(rule, users=np.array([user]))[0][0]
     found = what_if(problem, rule, 103, seen=ids[shown[1]])
     assert list(found.after) == ids[consumed].tolist()
     assert set(found.came) == set(found.after) - set(found.before)
@@ -375,7 +375,7 @@ def test_what_if_moves_the_history_window(seed: int, window: int) -> None:
 
     def case(train: SparseRows, place: Any, **constraints: Any) -> Problem:
         split = replace(whole.split, train=train, order=HistoryOrder(every, place))
-        about = (whole.factors, split, whole.subtopics, "test", whole.k)
+        about = (whole.factors, split, whole.categories, "test", whole.k)
         return Problem(*about, constraints=constraints, history_window=window)
 
     problem = case(whole.split.train, place)
@@ -417,8 +417,8 @@ def check_sentences(problem: Problem, users: range) -> None:
     rule = rule_at(problem, "sc", 0.2)
     user_ids, ids = problem.split.user_ids, problem.split.item_ids.tolist()
     lists, base = problem.rank(rule)[0], problem.base_lists
-    has = problem.subtopics.dense() > 0
-    names = problem.subtopics.names
+    has = problem.categories.dense() > 0
+    names = problem.categories.names
     scores = problem.factors.user @ problem.factors.item.T
     seen, kinds = problem.seen.dense(), set()
     unit = 0.2 * rule.units["subtopic_coverage"]
@@ -476,16 +476,16 @@ def check_why_not(problem: Problem, rule: Rule, user: int, own: Any, base: Any, 
         if reason.for_users().endswith("matches you better."):
             assert scores[against] >= scores[item]
         claim = re.search(r"It would bring (.*?)\.", text)
-        has = problem.subtopics.dense() > 0
+        has = problem.categories.dense() > 0
         new = has[item] & ~has[np.setdiff1d(own, against)].any(0)
-        expected = [name for name, is_new in zip(problem.subtopics.names, new, strict=True) if is_new]
+        expected = [name for name, is_new in zip(problem.categories.names, new, strict=True) if is_new]
         assert (re.split(", | and ", claim[1]) if claim else []) == expected
 
 
 def test_distances_in_words(trained: Problem) -> None:
     """A newcomer that is said to differ more than the item it replaced does, by cosines of genres."""
     rule, ids = rule_at(trained, "ilad_subtopics", 0.3), trained.split.item_ids.tolist()
-    unit = trained.subtopics.dense().astype(float)
+    unit = trained.categories.dense().astype(float)
     unit /= np.maximum(np.linalg.norm(unit, axis=1, keepdims=True), 1e-12)
     checked = 0
     for user in range(0, trained.seen.n_rows, 60):
@@ -502,7 +502,7 @@ def test_distances_in_words(trained: Problem) -> None:
 
 def test_what_if_in_words(trained: Problem) -> None:
     rule, ids = rule_at(trained, "sc", 0.2), trained.split.item_ids
-    context = Context(subtopics=trained.subtopics)
+    context = Context(categories=trained.categories)
     for user in range(0, trained.seen.n_rows, 100):
         before = trained.rank(rule, users=np.array([user]))[0]
         gone = before[0, -1]

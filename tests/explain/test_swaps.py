@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.swaps import find_swaps
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 
@@ -71,8 +71,8 @@ def test_swaps_turn_the_base_lists_into_the_new_ones(seed: int, sides: tuple[str
 def test_a_swap_is_evaluated_alone_in_its_list() -> None:
     change = made(3, ("item", "user"))
     generator = np.random.default_rng(0)
-    subtopics = Subtopics.from_pairs(np.arange(30), np.array(list("abcdef"))[generator.integers(0, 6, 30)], 30)
-    context = Context(relevant=generator.random((20, 30)) < 0.2, subtopics=subtopics, vectors=change.base.item)
+    categories = Categories.from_pairs(np.arange(30), np.array(list("abcdef"))[generator.integers(0, 6, 30)], 30)
+    context = Context(relevant=generator.random((20, 30)) < 0.2, categories=categories, vectors=change.base.item)
     evaluator = Evaluator(
         context, SparseRows.empty((20, 30)), ("ndcg@6", "subtopic_coverage@6", "catalogue_coverage@6")
     )

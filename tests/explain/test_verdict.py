@@ -20,23 +20,23 @@ GROUP = np.where(np.arange(N_USERS) < 40, 1.0, -1.0)  # two groups with opposite
 
 
 def world(labels: bool = True) -> tuple[Factors, Evaluator]:
-    """All users get items 0 to 9, all of subtopic 0; the others hold all the other subtopics."""
+    """All users get items 0 to 9, all of category 0; the others hold all the other categories."""
     generator = np.random.default_rng(0)
     user = generator.normal(0, 0.02, (N_USERS, DIM))  # values shuffled to other factors have no effect
     user[:, 0], user[:, 1] = GROUP, 1.0  # the mean user is along factor 1
     item = generator.normal(0, 0.05, (N_ITEMS, DIM))
     item[:10, 1] += 1.0
-    topics = np.zeros((N_ITEMS, 12), bool)
-    topics[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
+    categories = np.zeros((N_ITEMS, 12), bool)
+    categories[np.arange(N_ITEMS), np.where(np.arange(N_ITEMS) < 10, 0, np.arange(N_ITEMS) % 12)] = True
     base = Factors.from_arrays(user, item)
     context = Context(
-        relevant=labels & (generator.random((N_USERS, N_ITEMS)) < 0.2), subtopics=topics, vectors=base.item
+        relevant=labels & (generator.random((N_USERS, N_ITEMS)) < 0.2), categories=categories, vectors=base.item
     )
     return base, Evaluator(context, SparseRows.empty((N_USERS, N_ITEMS)), ("subtopic_coverage@5", "ndcg@5"))
 
 
 def for_each_group_its_own() -> np.ndarray:
-    """Five items of five subtopics raised for one group and lowered for the other, and five the other way round."""
+    """Five items of five categories raised for one group and lowered for the other, and five the other way round."""
     delta = np.zeros((N_ITEMS, DIM))
     delta[13:18, 0], delta[18:23, 0] = 1.2, -1.2
     return delta
@@ -59,7 +59,7 @@ def test_a_change_for_some_users_only_is_about_factors() -> None:
 
 def test_a_pure_promotion_is_recognised() -> None:
     delta = np.zeros((N_ITEMS, DIM))
-    delta[13:18, 1] = 1.2  # five items of five subtopics, along the mean user
+    delta[13:18, 1] = 1.2  # five items of five categories, along the mean user
     verdict = verdict_on(delta)
     assert not verdict.holds
     assert verdict.no_better_than == ("plain promotion of items",)

@@ -84,12 +84,12 @@ def test_a_goal_of_ones_own(trained_run: Callable[..., Run], case: str) -> None:
     """The user is named by id and by the row among all users, whoever ranks for the user."""
     run = trained_run()
     split, row = run.split(), 77
-    histories = Context(train=split.train, subtopics=run.subtopics()).history
+    histories = Context(train=split.train, categories=run.categories()).history
     assert (histories == histories[row]).all(1).sum() == 1 and split.user_ids[row] != row
     wrong = OneUserWrong(histories[row], only_in_exchanges=case == "only in exchanges")
     search = CMB(diversity=wrong, iterations=8, device="cpu", **GOALS[case])
     with pytest.raises(InputError) as refused:
-        search.fit(run.factors(), split, run.subtopics())
+        search.fit(run.factors(), split, run.categories())
     assert str(refused.value) == (
         f"wrong gave infinity for user {split.user_ids[row].item()!r} (row {row}); "
         "a metric gives finite numbers, and NaN for a user it cannot judge"

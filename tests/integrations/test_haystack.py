@@ -15,8 +15,8 @@ from recprism import serving
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.data import SparseRows
+from recprism.data.categories import Categories
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError, MissingDependencyError
 from recprism.forms import collect_rule
 from recprism.integrations import RecprismRanker
@@ -37,9 +37,9 @@ def problem() -> Problem:
     shape = (USERS, ITEMS)
     train = SparseRows.from_pairs(*np.nonzero(generator.random(shape) < 0.1), shape)
     split = Split(train, SparseRows.empty(shape), SparseRows.empty(shape), factors.user_ids, factors.item_ids)
-    of_item, of_topic = np.nonzero(generator.random((ITEMS, 8)) < 0.2)
-    subtopics = Subtopics.from_pairs(of_item, np.array([*"abcdefgh"])[of_topic], ITEMS)
-    return Problem(factors, split, subtopics, "test", 5)
+    of_item, of_category = np.nonzero(generator.random((ITEMS, 8)) < 0.2)
+    categories = Categories.from_pairs(of_item, np.array([*"abcdefgh"])[of_category], ITEMS)
+    return Problem(factors, split, categories, "test", 5)
 
 
 @pytest.fixture(scope="module")

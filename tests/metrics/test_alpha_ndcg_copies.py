@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from recprism.cmb.credit.worth import WORTHS
+from recprism.cmb.credit.worth import MARGINAL_GAINS
 from recprism.metrics import METRICS, Context, Lists
 from recprism.metrics.compiled import COMPILED
 from recprism.metrics.ideal import catalogue_alpha_dcg
@@ -35,13 +35,13 @@ TIE = 1e-9
 
 @dataclass(frozen=True)
 class World:
-    """Lists over a catalogue of items with subtopics.
+    """Lists over a catalogue of items with categories.
 
     Attributes:
         items: ``(n_users, k)`` item numbers, -1 in empty places.
-        member: ``(n_items, n_subtopics)`` bool.
-        open_to: ``(n_users, n_subtopics)`` bool, the subtopics that count for a user.
-        alpha: The loss of worth of a repeated subtopic. Powers of 1 - alpha are exact, so that equal gains are equal in
+        member: ``(n_items, n_categories)`` bool.
+        open_to: ``(n_users, n_categories)`` bool, the categories that count for a user.
+        alpha: The loss of worth of a repeated category. Powers of 1 - alpha are exact, so that equal gains are equal in
             every order of summation.
     """
 
@@ -57,14 +57,14 @@ def worlds(draw: st.DrawFn) -> World:
     n_users, n_items, k = draw(st.integers(1, 6)), draw(st.integers(4, 25)), draw(st.integers(1, 12))
     items = np.argsort(generator.random((n_users, max(n_items, k))), axis=1)[:, :k]
     items[(items >= n_items) | (generator.random(items.shape) < draw(st.sampled_from([0.0, 0.2])))] = -1
-    n_subtopics = draw(st.integers(1, 7))
-    member = generator.random((n_items, n_subtopics)) < 0.35
-    open_to = generator.random((n_users, n_subtopics)) < 0.7
+    n_categories = draw(st.integers(1, 7))
+    member = generator.random((n_items, n_categories)) < 0.35
+    open_to = generator.random((n_users, n_categories)) < 0.7
     return World(items, member, open_to, draw(st.sampled_from([0.5, 0.25, 0.75, 0.0, 1.0])))
 
 
 def gain(item: int, seen: NDArray[np.int64], member: NDArray[np.bool_], alpha: float) -> float:
-    """What an item adds after subtopics that came ``seen`` times before, without the discount of its place."""
+    """What an item adds after categories that came ``seen`` times before, without the discount of its place."""
     return float(((1 - alpha) ** seen)[member[item]].sum()) if item >= 0 else 0.0
 
 
@@ -96,8 +96,8 @@ def greedy(items: list[int], depth: int, member: NDArray[np.bool_], alpha: float
     return chosen
 
 
-def topics_of(world: World) -> Any:
-    return Context(subtopics=world.member.astype(np.float32)).topics
+def categories_of(world: World) -> Any:
+    return Context(categories=world.member.astype(np.float32)).categories
 
 
 def test_tables_of_discounts_and_worth() -> None:
@@ -111,7 +111,7 @@ def test_tables_of_discounts_and_worth() -> None:
 @given(worlds(), st.booleans())
 def test_the_kernels_of_the_metrics(kernels: Kernels, world: World, gated: bool) -> None:
     open_to = torch.from_numpy(world.open_to) if gated else None
-    settings = (torch.from_numpy(world.items), topics_of(world), world.alpha, open_to)
+    settings = (torch.from_numpy(world.items), categories_of(world), world.alpha, open_to)
     found, best = kernels.alpha_dcg(*settings).T, kernels.best_alpha_dcg(*settings).T
     for user, items in enumerate(world.items.tolist()):
         member = world.member & world.open_to[user] if gated else world.member
@@ -125,10 +125,10 @@ def test_the_kernels_of_the_metrics(kernels: Kernels, world: World, gated: bool)
 def test_the_kernels_of_a_gpu() -> None:
     generator = np.random.default_rng(0)
     items = np.argsort(generator.random((20, 25)), axis=1)[:, :10]
-    context = Context(subtopics=(generator.random((25, 7)) < 0.35).astype(np.float32), device="cuda")
+    context = Context(categories=(generator.random((25, 7)) < 0.35).astype(np.float32), device="cuda")
     kernels = kernels_for(torch.device("cuda"))
-    found = kernels.alpha_dcg(torch.from_numpy(items).cuda(), context.topics, 0.5, None).T.cpu()
-    member = context.topics.member[:-1].cpu().numpy()
+    found = kernels.alpha_dcg(torch.from_numpy(items).cuda(), context.categories, 0.5, None).T.cpu()
+    member = context.categories.member[:-1].cpu().numpy()
     for user, row in enumerate(items.tolist()):
         np.testing.assert_allclose(found[user], dcg(gains(row, member, 0.5)), rtol=1e-9)
 
@@ -137,7 +137,9 @@ def test_the_kernels_of_a_gpu() -> None:
 @given(worlds(), st.booleans())
 def test_the_ideal_of_the_catalogue(world: World, gated: bool) -> None:
     k = world.items.shape[1]
-    found = catalogue_alpha_dcg(topics_of(world), world.alpha, k, torch.from_numpy(world.open_to) if gated else None)
+    found = catalogue_alpha_dcg(
+        categories_of(world), world.alpha, k, torch.from_numpy(world.open_to) if gated else None
+    )
     for user in range(len(world.open_to) if gated else 1):
         member = world.member & world.open_to[user] if gated else world.member
         ideal = greedy(list(range(len(member))), k, member, world.alpha)
@@ -149,7 +151,7 @@ def test_the_ideal_of_the_catalogue(world: World, gated: bool) -> None:
 def test_the_registered_metric(world: World) -> None:
     k = world.items.shape[1]
     metric = METRICS["alpha_ndcg"].variant("here", {"alpha": world.alpha})
-    found = metric(Lists(world.items, Context(subtopics=world.member.astype(np.float32))))
+    found = metric(Lists(world.items, Context(categories=world.member.astype(np.float32))))
     ideal = dcg(gains(greedy(list(range(len(world.member))), k, world.member, world.alpha), world.member, world.alpha))
     for user, items in enumerate(world.items.tolist()):
         value = dcg(gains(items, world.member, world.alpha))[-1]
@@ -163,8 +165,8 @@ def test_the_worth_of_items_in_marginal_credit(world: World, n_outside: int) -> 
     k = world.items.shape[1]
     outside = np.arange(n_outside) % len(world.member)
     candidates = np.concatenate([world.items, np.tile(outside, (len(world.items), 1))], axis=1)
-    context = Context(subtopics=world.member.astype(np.float32))
-    found = WORTHS["alpha_ndcg"](torch.from_numpy(candidates), k, context)
+    context = Context(categories=world.member.astype(np.float32))
+    found = MARGINAL_GAINS["alpha_ndcg"](torch.from_numpy(candidates), k, context)
     for user, items in enumerate(world.items.tolist()):
         own = gains(items, world.member, 0.5)
         entering = [gains([*items[:-1], item], world.member, 0.5)[-1] for item in outside.tolist()]
@@ -175,11 +177,11 @@ def test_the_worth_of_items_in_marginal_credit(world: World, n_outside: int) -> 
 
 def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
     """The ``goals`` of the kernels of ``ListSearch`` for alpha-nDCG alone, built as the search builds them."""
-    features, no_intents = Features(subtopics=member.astype(np.float32)), np.zeros(0)
+    features, no_intents = Features(categories=member.astype(np.float32)), np.zeros(0)
     pool = Pool.of(np.arange(len(member))[None], np.zeros((1, len(member))), features.device, features.n_items)
     terms = optimal_module.terms_of(ListSearch(trade_off=1.0, goals={"alpha_ndcg": 1.0}), pool, k, features)
     shown = np.zeros(len(member), np.int64)
-    indptr, indices, _ = terms.subtopics
+    indptr, indices, _ = terms.categories
     return (
         indptr,
         indices,

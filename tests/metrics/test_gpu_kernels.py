@@ -21,24 +21,24 @@ pytestmark = [
 ]
 
 
-def lists_and_context(n_users: int, k: int, n_subtopics: int) -> tuple[torch.Tensor, Context]:
+def lists_and_context(n_users: int, k: int, n_categories: int) -> tuple[torch.Tensor, Context]:
     rng = np.random.default_rng(k)
     n_items = 3 * k + 5
     items = np.stack([rng.permutation(n_items)[:k] for _ in range(n_users)])
     items[::5, k // 2 :] = -1
     relevant = rng.random((n_users, n_items)) < 0.2
     relevant[1:2] = False
-    topics = (rng.random((n_items, n_subtopics)) < 0.3) * rng.uniform(0.5, 2, (n_items, n_subtopics))
-    return torch.from_numpy(items).to(DEVICE), Context(relevant=relevant, subtopics=topics, device=DEVICE)
+    categories = (rng.random((n_items, n_categories)) < 0.3) * rng.uniform(0.5, 2, (n_items, n_categories))
+    return torch.from_numpy(items).to(DEVICE), Context(relevant=relevant, categories=categories, device=DEVICE)
 
 
-@pytest.mark.parametrize(("n_users", "k", "n_subtopics"), [(1, 1, 1), (70, 20, 18), (33, 7, 40), (5, 100, 3)])
-def test_fused_kernels_agree_with_plain_ones(n_users: int, k: int, n_subtopics: int) -> None:
+@pytest.mark.parametrize(("n_users", "k", "n_categories"), [(1, 1, 1), (70, 20, 18), (33, 7, 40), (5, 100, 3)])
+def test_fused_kernels_agree_with_plain_ones(n_users: int, k: int, n_categories: int) -> None:
     from recprism.metrics._gpu import FUSED
 
-    items, context = lists_and_context(n_users, k, n_subtopics)
+    items, context = lists_and_context(n_users, k, n_categories)
     for fused, plain in (
-        (FUSED.growth(items, context.topics), PLAIN.growth(items, context.topics)),
+        (FUSED.growth(items, context.categories), PLAIN.growth(items, context.categories)),
         (FUSED.found(items, context.relevant), PLAIN.found(items, context.relevant)),
     ):
         for one, other in zip(fused, plain, strict=True):

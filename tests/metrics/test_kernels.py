@@ -24,14 +24,14 @@ def world(n_users: int, n_items: int, depth: int, device: str = "cpu") -> tuple[
     generator = np.random.default_rng(n_users)
     items = np.argsort(generator.random((n_users, n_items)), axis=1)[:, :depth]
     items[generator.random(items.shape) < 0.1] = -1  # also in the middle
-    subtopics = (generator.random((n_items, 9)) < 0.2) * generator.uniform(0.1, 2, (n_items, 9))
+    categories = (generator.random((n_items, 9)) < 0.2) * generator.uniform(0.1, 2, (n_items, 9))
     vectors = generator.standard_normal((n_items, 13)) * (generator.random((n_items, 1)) < 0.9)
     context = Context(
         relevant=generator.random((n_users, n_items)) < 0.2,
         train=generator.random((n_users, n_items)) < 0.1,
-        subtopics=subtopics,
+        categories=categories,
         vectors=vectors,
-        attributes=subtopics,
+        attributes=categories,
         device=device,
     )
     return torch.from_numpy(items), context

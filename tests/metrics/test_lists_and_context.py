@@ -8,13 +8,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from recprism.data.categories import Categories
 from recprism.data.interactions import Interactions
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import split_interactions
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import METRICS, Context, Lists, evaluate
-from recprism.metrics.context import subtopics_of_users
+from recprism.metrics.context import categories_of_users
 from recprism.metrics.operations import Kernels
 
 
@@ -96,13 +96,13 @@ def test_hits_and_lengths(world: Context, items: NDArray[np.int64]) -> None:
         ({"vectors": [[np.nan]]}, "item vectors hold NaN"),
         ({"popularity": [[1, 2]]}, "popularity must be"),
         ({"popularity": [1, -2]}, "none below 0"),
-        ({"subtopics": [[1, -1]]}, "weights of subtopics hold -1"),
-        ({"subtopics": np.eye(2), "user_subtopics": np.ones((3, 5), bool)}, "one column per subtopic, 2"),
+        ({"categories": [[1, -1]]}, "weights of categories hold -1"),
+        ({"categories": np.eye(2), "user_categories": np.ones((3, 5), bool)}, "one column per category, 2"),
         (
-            {"subtopics": np.eye(2), "relevant": np.eye(2), "user_subtopics": np.ones((3, 2), bool)},
+            {"categories": np.eye(2), "relevant": np.eye(2), "user_categories": np.ones((3, 2), bool)},
             "3 rows and relevant 2",
         ),
-        ({"user_subtopics": np.ones((3, 2), bool), "n_items": 4}, r"Context\(subtopics="),
+        ({"user_categories": np.ones((3, 2), bool), "n_items": 4}, r"Context\(categories="),
     ],
 )
 def test_inconsistent_contexts_are_refused(arguments: dict[str, object], message: str) -> None:
@@ -129,11 +129,11 @@ def test_a_context_knows_only_its_own_parts() -> None:
 def test_sparse_dense_and_named_input_mean_the_same() -> None:
     weights = np.array([[1, 0], [0, 2], [3, 1], [0, 0]], np.float32)
     incidence = SparseRows.coerce(weights)
-    named = Subtopics(("a", "b"), incidence, weights[incidence.row_of_entry, incidence.indices])
+    named = Categories(("a", "b"), incidence, weights[incidence.row_of_entry, incidence.indices])
     relevant = np.array([[1, 0, 1, 0]])
     found = [
         evaluate(
-            [[2, 1, 3]], Context(relevant=r, subtopics=s), ["subtopic_coverage_shared@3", "recall@3"], bootstrap=0
+            [[2, 1, 3]], Context(relevant=r, categories=s), ["subtopic_coverage_shared@3", "recall@3"], bootstrap=0
         ).to_dict()
         for r, s in (
             (relevant, weights),
@@ -142,14 +142,14 @@ def test_sparse_dense_and_named_input_mean_the_same() -> None:
         )
     ]
     assert found[0] == found[1] == found[2]
-    assert Context(subtopics=incidence).topics.weights.tolist() == [1, 1, 1, 1]
+    assert Context(categories=incidence).categories.weights.tolist() == [1, 1, 1, 1]
 
 
-def test_a_subtopic_without_items_does_not_count() -> None:
-    named = Subtopics(("a", "b", "nobody's"), SparseRows.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
+def test_a_category_without_items_does_not_count() -> None:
+    named = Categories(("a", "b", "nobody's"), SparseRows.from_pairs(np.array([0, 1]), np.array([0, 1]), (2, 3)))
     result = evaluate(
         [[0, 1]],
-        Context(subtopics=named),
+        Context(categories=named),
         ["subtopic_coverage", "subtopic_coverage_shared", "subtopic_entropy"],
         bootstrap=0,
     )
@@ -161,35 +161,35 @@ def test_other_vectors_leave_the_rest_alone(world: Context, items: NDArray[np.in
     before, after = (evaluate(items, c, ["ilad@4", "alpha_ndcg@4"], bootstrap=0) for c in (world, turned))
     assert after["ilad@4"].mean == pytest.approx(0, abs=1e-6) != before["ilad@4"].mean
     assert after["alpha_ndcg@4"].mean == before["alpha_ndcg@4"].mean
-    assert turned.topics is world.topics
+    assert turned.categories is world.categories
     with pytest.raises(InputError, match="n_items = 6"):
         world.with_vectors(torch.ones(5, 3))
 
 
-def test_the_history_is_that_of_training_and_needs_subtopics(items: NDArray[np.int64]) -> None:
-    train, subtopics = [[1, 1, 0], [0, 0, 1], [0, 0, 0]], [[1, 0], [3, 1], [0, 0]]
-    context = Context(train=train, subtopics=subtopics)
+def test_the_history_is_that_of_training_and_needs_categories(items: NDArray[np.int64]) -> None:
+    train, categories = [[1, 1, 0], [0, 0, 1], [0, 0, 0]], [[1, 0], [3, 1], [0, 0]]
+    context = Context(train=train, categories=categories)
     assert context.history.tolist() == [[0.875, 0.125], [0, 0], [0, 0]]
     assert not Context(train=train).has("history")
-    elsewhere = Context(train=train, subtopics=subtopics, relevant=np.eye(3)[:2], user_subtopics=np.ones((2, 2)))
+    elsewhere = Context(train=train, categories=categories, relevant=np.eye(3)[:2], user_categories=np.ones((2, 2)))
     with pytest.raises(InputError, match="train has 3 users and the context 2"):
         _ = elsewhere.history
 
 
-def test_subtopics_of_users_come_from_all_their_items() -> None:
-    subtopics = Subtopics.from_pairs(np.array([0, 1, 1, 2]), ["a", "b", "c", "c"], 4)
+def test_categories_of_users_come_from_all_their_items() -> None:
+    categories = Categories.from_pairs(np.array([0, 1, 1, 2]), ["a", "b", "c", "c"], 4)
     interactions = SparseRows.coerce([[1, 0, 0, 0], [0, 1, 0, 1], [0, 0, 0, 1], [1, 0, 1, 0]])
     expected = [[True, False, False], [False, True, True], [False, False, False], [True, False, True]]
-    assert subtopics_of_users(interactions, subtopics).tolist() == expected
+    assert categories_of_users(interactions, categories).tolist() == expected
 
 
 @pytest.mark.parametrize("part", ["validation", "test"])
 def test_a_context_from_a_split_never_looks_ahead(toy_interactions: Interactions, part: str) -> None:
     split = split_interactions(toy_interactions, "random", seed=0)
-    subtopics = Subtopics.from_pairs(np.arange(split.n_items), [f"s{i}" for i in range(split.n_items)], split.n_items)
-    context = Context.from_split(split, part, subtopics=subtopics)
+    categories = Categories.from_pairs(np.arange(split.n_items), [f"s{i}" for i in range(split.n_items)], split.n_items)
+    context = Context.from_split(split, part, categories=categories)
     known = split.train.dense() | split.validation.dense() | (split.test.dense() if part == "test" else False)
     assert context.popularity.tolist() == split.train.col_counts.tolist()
     assert context.relevant.counts.tolist() == split.part(part).row_counts.tolist()
-    columns = [subtopics.names.index(f"s{item}") for item in range(split.n_items)]
-    assert np.array_equal(context.user_subtopics.numpy()[:, columns], known)
+    columns = [categories.names.index(f"s{item}") for item in range(split.n_items)]
+    assert np.array_equal(context.user_categories.numpy()[:, columns], known)

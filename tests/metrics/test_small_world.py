@@ -16,9 +16,9 @@ from recprism.metrics.operations import PLAIN, Kernels
 NAN = math.nan
 SECOND, FOURTH = 1 / math.log2(3), 1 / math.log2(5)
 IDEAL = 2 + SECOND + 0.5 / 2 + 0.5 * FOURTH  # items 2, 4, 0, 3 gain 2, 1, 1/2, 1/2
-ALL_RELEVANT = 1 + 0.5 / 2 + 0.25 / 3 + 0.125 / 4  # ERR of four places that are all relevant to a subtopic
+ALL_RELEVANT = 1 + 0.5 / 2 + 0.25 / 3 + 0.125 / 4  # ERR of four places that are all relevant to a category
 DIAGONAL = 1 - math.sqrt(0.5)  # distance between (1, 0) and (1, 1)
-EVEN_PAIR = math.log(2) / math.log(3)  # two of three subtopics, alike
+EVEN_PAIR = math.log(2) / math.log(3)  # two of three categories, alike
 
 PER_USER = {
     "recall@4": [1, 1, NAN],
@@ -120,10 +120,10 @@ def test_shown_so_many_times(name: str, share: float, world: Context, items: NDA
 
 
 def test_paper_alpha_ndcg_takes_ten_places_of_an_ideal_over_twenty() -> None:
-    """Twenty items, all of subtopic A but the last two: the ideal brings these two to the front."""
-    subtopics = np.zeros((20, 3))
-    subtopics[:18, 0] = subtopics[18, 1] = subtopics[19, 2] = 1
-    context = Context(relevant=np.ones((1, 20)), train=np.zeros((1, 20)), subtopics=subtopics)
+    """Twenty items, all of category A but the last two: the ideal brings these two to the front."""
+    categories = np.zeros((20, 3))
+    categories[:18, 0] = categories[18, 1] = categories[19, 2] = 1
+    context = Context(relevant=np.ones((1, 20)), train=np.zeros((1, 20)), categories=categories)
     result = evaluate(np.arange(20)[None], context, ["alpha_ndcg_paper@10"], bootstrap=0)
     discount = 1 / np.log2(np.arange(2, 12))
     halves = 0.5 ** np.arange(10)

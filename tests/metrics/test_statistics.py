@@ -66,14 +66,14 @@ def test_sign_flips_find_no_effect_where_there_is_none() -> None:
     assert sign_flip_test(np.zeros((10, 1)), 99, np.random.default_rng(0))[0] == 1
 
 
-def judged(seed: int, lift: float) -> Evaluation:
-    """Lists of which a share ``lift`` of the users finds one held-out item more."""
+def judged(seed: int, boost: float) -> Evaluation:
+    """Lists of which a share ``boost`` of the users finds one held-out item more."""
     n_users, n_items = 300, 60
     relevant = np.zeros((n_users, n_items))
     relevant[:-5, :10] = 1
     generator = np.random.default_rng(0)
     items = np.argsort(generator.random((n_users, n_items)), axis=1)[:, :10]
-    for user in np.flatnonzero(np.random.default_rng(seed).random(n_users) < lift):
+    for user in np.flatnonzero(np.random.default_rng(seed).random(n_users) < boost):
         missed = np.setdiff1d(np.arange(10), items[user])
         free = np.flatnonzero(items[user] >= 10)
         if len(missed) and len(free):

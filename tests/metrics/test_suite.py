@@ -59,7 +59,7 @@ def test_empty_lists(world: Context) -> None:
 
 
 def test_no_users() -> None:
-    context = Context(relevant=np.zeros((0, 6)), subtopics=np.eye(6))
+    context = Context(relevant=np.zeros((0, 6)), categories=np.eye(6))
     result = evaluate(np.zeros((0, 4), int), context, ["recall@4", "alpha_ndcg@4", "catalogue_coverage@4"])
     assert [score.n_users for score in result.scores] == [0, 0, 0]
 

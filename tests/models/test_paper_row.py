@@ -21,7 +21,7 @@ def test_the_paper_preset_gives_the_papers_bprmf_row(ml1m: Dataset) -> None:
     split = ml1m.split("paper", seed=0)
     factors = BPRMF.preset("paper").fit(split, seed=0, device="cpu")
     items, _ = factors.rank(20, exclude=split.train)
-    context = Context.from_split(split, "test", subtopics=ml1m.subtopics, vectors=factors.item)
+    context = Context.from_split(split, "test", categories=ml1m.categories, vectors=factors.item)
     for score in evaluate(items, context, PAPER_METRICS, bootstrap=0).scores:
         expected = BPRMF_ROW[score.k][score.metric]
         assert score.mean == pytest.approx(expected, rel=TOLERANCE.get(score.metric, 0.05)), score.name

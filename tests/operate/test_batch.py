@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data import SparseRows, Subtopics
+from recprism.data import Categories, SparseRows
 from recprism.errors import BusyError, InputError
 from recprism.forms import RuleFile
 from recprism.forms.dials import lists_to_dials
@@ -29,21 +29,21 @@ from recprism.rule import Features, ListSearch
 from recprism.runs.lock import held
 from recprism.serving import ServedRule
 
-USERS, ITEMS, DIM, TOPICS = 90, 300, 6, 8
-NAMES = tuple(f"topic {at}" for at in range(TOPICS))
+USERS, ITEMS, DIM, CATEGORIES = 90, 300, 6, 8
+NAMES = tuple(f"category {at}" for at in range(CATEGORIES))
 
 
 def rule_file(goal: str = "subtopic_coverage", **changes: Any) -> RuleFile:
     """A rule over random items of one to three categories; ids are text."""
     rng = np.random.default_rng(0)
-    member = rng.random((ITEMS, TOPICS)) < 0.15
-    member[np.arange(ITEMS), rng.integers(0, TOPICS, ITEMS)] = True
+    member = rng.random((ITEMS, CATEGORIES)) < 0.15
+    member[np.arange(ITEMS), rng.integers(0, CATEGORIES, ITEMS)] = True
     rows = SparseRows.coerce(member)
     item = rng.standard_normal((ITEMS, DIM)).astype(np.float32)
     unit = item.astype(np.float64) / np.linalg.norm(item.astype(np.float64), axis=1, keepdims=True)
     made = RuleFile(
         goals={goal: 1.0},
-        units={goal: 1 / TOPICS},
+        units={goal: 1 / CATEGORIES},
         trade_off=0.3,
         history_weight=0.0,
         k=6,
@@ -78,8 +78,8 @@ def seen_items() -> SparseRows:
         {"history_weight": 0.4},
         {"trade_off": 0.0},
         {"constraints": {"banned": ["i3", "i5"], "pinned": {"2": "i7"}}},
-        {"constraints": {"max_share": {"topic 1": 0.2}, "min_share": {"topic 2": 0.5}}},
-        {"constraints": {"min_items": {"topic 1": 2}, "pinned": {"1": "i7"}}},
+        {"constraints": {"max_share": {"category 1": 0.2}, "min_share": {"category 2": 0.5}}},
+        {"constraints": {"min_items": {"category 1": 2}, "pinned": {"1": "i7"}}},
     ],
     ids=["coverage", "order", "distance", "history", "relevance", "bans and pins", "shares", "numbers of items"],
 )
@@ -104,7 +104,7 @@ def test_batch_lists_are_those_of_the_re_ranker_to_the_last_bit() -> None:
     factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
     candidates, scores = factors.rank(file.candidates, exclude=seen)
     rule = ListSearch(goals=file.goals, units=file.units, trade_off=file.trade_off)
-    lists = rule(candidates, scores, file.k, features=Features(subtopics=topics_of(file)))
+    lists = rule(candidates, scores, file.k, features=Features(categories=categories_of(file)))
     made = BatchRule(file)(user, seen)
     assert (made.items == lists).all()
     place = (candidates[:, None, :] == lists[:, :, None]).argmax(2)
@@ -113,8 +113,8 @@ def test_batch_lists_are_those_of_the_re_ranker_to_the_last_bit() -> None:
     assert (np.sort(made.items) != np.sort(made.base)).any()
 
 
-def topics_of(file: RuleFile) -> Subtopics:
-    return Subtopics(file.names, SparseRows(file.indptr, file.indices, TOPICS))
+def categories_of(file: RuleFile) -> Categories:
+    return Categories(file.names, SparseRows(file.indptr, file.indices, CATEGORIES))
 
 
 def test_dials_are_those_of_the_library() -> None:
@@ -122,7 +122,7 @@ def test_dials_are_those_of_the_library() -> None:
     made = BatchRule(file, dials=True)(user, seen)
     assert made.dials is not None
     factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
-    wanted = lists_to_dials(factors, made.items, topics_of(file), exclude=seen)
+    wanted = lists_to_dials(factors, made.items, categories_of(file), exclude=seen)
     assert made.dials.weights == pytest.approx(wanted.weights, abs=1e-5)
     assert (made.dials.held == wanted.held).all()
     assert made.dials.held.mean() > 0.5
@@ -279,7 +279,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
     np.save(tmp_path / "bad.npy", np.full((5, DIM), np.nan, np.float32))
     np.save(tmp_path / "flat.npy", np.zeros(5, np.float32))
     replace(rule_file(), item_vectors=None).write(tmp_path / "bare")
-    replace(rule_file(), lifts=np.zeros(ITEMS)).write(tmp_path / "lifted")
+    replace(rule_file(), boosts=np.zeros(ITEMS)).write(tmp_path / "boosted")
     rule_file(history_window=3).write(tmp_path / "recent")
     rule_file(constraints={"tail_floor": 0.1}).write(tmp_path / "floor")
     rule_file(constraints={"banned": ["gone"]}).write(tmp_path / "older")
@@ -292,7 +292,7 @@ def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
         ("rule", "users.csv", "new", "user vectors are"),
         ("rule", "nowhere.npy", "new", "no such file"),
         ("bare", "users.npy", "new", "no item vectors"),
-        ("lifted", "users.npy", "new", "lifts"),
+        ("boosted", "users.npy", "new", "boosts"),
         ("floor", "users.npy", "new", "depend on each other under tail_floor"),
         ("older", "users.npy", "new", "item id 'gone' is unknown"),
         ("recent", "users.npy", "new", "only a user's latest 3 interactions"),

@@ -107,7 +107,7 @@ def test_boosts_hold_lists_of_exposure_goals_alone(trained_run: Callable[..., Ru
     read = load_export(tmp_path / "out")
     assert made.dim == made.base_dim + 1, "a column of boosts"
     np.testing.assert_allclose(read.user[:, -1], read.user[0, -1])
-    np.testing.assert_allclose(read.item[:, -1] * read.user[0, -1], rule.lifts, rtol=1e-5)  # type: ignore[arg-type]
+    np.testing.assert_allclose(read.item[:, -1] * read.user[0, -1], rule.boosts, rtol=1e-5)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="boosts are fixed when they are certified, so --alpha is 0 or 1"):
         written(run, tmp_path / "half", "boosts", alpha=0.5)
     with pytest.raises(InputError, match="boosts are for goals of exposure alone"):
@@ -373,7 +373,7 @@ def test_vectors_for_inner_product_are_refused_for_cosine(base: Run, tmp_path: P
 
 def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run) -> None:
     factors = base.factors().on_sphere()
-    problem = Problem(factors, base.split(), base.subtopics(), "test")
+    problem = Problem(factors, base.split(), base.categories(), "test")
     lists = problem.rank(rule_at(problem, "subtopic_coverage", 0.1))[0]
     compiled = lists_to_vectors(factors, lists, exclude=problem.seen, order=True)
     after = compiled.applied_to(factors)
@@ -387,7 +387,7 @@ def test_lists_baked_on_the_sphere_hold_under_cosine(base: Run) -> None:
 
 def test_players_stay_on_the_sphere(base: Run) -> None:
     factors = base.factors().on_sphere()
-    model = CMB(iterations=10, device="cpu").fit(factors, base.split(), base.subtopics())
+    model = CMB(iterations=10, device="cpu").fit(factors, base.split(), base.categories())
     np.testing.assert_allclose(np.linalg.norm(model.factors_.item, axis=1), 1, atol=1e-5)
     assert model.delta_.item is not None
     assert float(model.delta_.item.abs().max()) > 0

@@ -106,7 +106,7 @@ def test_coverage_and_exposure_are_those_of_the_metrics(
     run: Run, rule: RuleFile, export: Path, log: pl.DataFrame, tmp_path: Path
 ) -> None:
     found = watched(log, export, tmp_path)
-    context = Context(subtopics=run.problem().subtopics, popularity=np.ones(len(rule.item_ids)))
+    context = Context(categories=run.problem().categories, popularity=np.ones(len(rule.item_ids)))
     for name in ("base", "rule"):
         expected = evaluate(numbers(log[name], rule), context, [COVERAGE, "gini@10"], bootstrap=0)
         assert getattr(found.rows[0], name) == pytest.approx(expected[COVERAGE].mean)

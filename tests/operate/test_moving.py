@@ -81,8 +81,8 @@ def test_the_session_model_learns_a_fixed_order(sessions: dict[str, Any]) -> Non
 def test_the_rule_answers_unknown_sessions_as_it_does_offline(small: Dataset, sessions: dict[str, Any]) -> None:
     torch.manual_seed(0)
     early, late, catalogue = sessions["sessions_by_time"](small)
-    model, subtopics = sessions["SessionModel"](len(catalogue)).eval(), small.subtopics.take_items(catalogue)
-    before, now = (sessions["serving"](model, some, subtopics) for some in (early, late))
+    model, categories = sessions["SessionModel"](len(catalogue)).eval(), small.categories.take_items(catalogue)
+    before, now = (sessions["serving"](model, some, categories) for some in (early, late))
     rule = sessions["exported"](before)
     found = [sessions["answer"](rule, model, session) for session in late.so_far]
     assert np.array_equal([it.ids for it in found], lists_at(now, "subtopic_coverage", sessions["TRADE_OFF"]))
@@ -95,7 +95,7 @@ def test_the_second_stage_gets_the_documented_input(small: Dataset, stages: dict
     split = small.split(seed=0)
     generator = np.random.default_rng(0)
     one, other = (random_factors(split, generator) for _ in range(2))
-    problem = Problem(one, split, small.subtopics, "validation")
+    problem = Problem(one, split, small.categories, "validation")
     stage = stages["fetch"](one, other, problem, 50)
     assert (stage.items == one.rank(50, exclude=split.train)[0]).all()
     assert stage.columns[3, 7, 0] == pytest.approx(other.user[3] @ other.item[stage.items[3, 7]], abs=1e-4)
@@ -113,7 +113,7 @@ def test_the_ranker_follows_its_labels(small: Dataset, stages: dict[str, Any]) -
     problem = Problem(
         factors,
         type(split)(split.train, liked, split.test, split.user_ids, split.item_ids),
-        small.subtopics,
+        small.categories,
         "validation",
     )
     stage = stages["fetch"](factors, factors, problem, 60)

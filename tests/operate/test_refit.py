@@ -49,7 +49,7 @@ def models(split: Split) -> tuple[Factors, Factors]:
 def first_fit(
     small: Dataset, split: Split, models: tuple[Factors, Factors]
 ) -> tuple[Problem, CertifiedRule, PreviousDeployment]:
-    problem = Problem(models[0], split, small.subtopics, "test")
+    problem = Problem(models[0], split, small.categories, "test")
     kept = within_budget(problem, BudgetQuestion.of("sc", BUDGET, trade_offs=(0.12, 0.16)))
     assert kept.rule is not None
     return problem, kept, deployed(problem, kept.rule)
@@ -69,7 +69,7 @@ def test_a_rotated_and_shuffled_copy_is_refitted_to_the_same_lists(small: Datase
     users = generator.permutation(problem.factors.n_users)
     old = problem.factors
     copy = old.with_vectors(user=(old.user @ turn).astype(np.float32), item=(old.item @ turn).astype(np.float32))
-    again = Problem(copy.of_users(users), problem.split.of_users(users), small.subtopics, "test")
+    again = Problem(copy.of_users(users), problem.split.of_users(users), small.categories, "test")
     found = refit(again, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off)
     assert found.aligned.unlike < 1e-5
     assert found.churn.retraining < 1e-3, "float32 may turn a tie"
@@ -88,9 +88,9 @@ def test_old_lists_are_translated_to_new_numbers(first_fit: Any, split: Split) -
     seen = SparseRows.from_pairs(np.array([0]), old[:1, 0], split.train.shape)
     kept_items = np.delete(np.arange(split.n_items), gone)
     later = replace(split, train=split.train.union(seen)).of_items(kept_items)
-    now = Problem(problem.factors.of_items(kept_items), later, problem.subtopics.take_items(kept_items), "test")
+    now = Problem(problem.factors.of_items(kept_items), later, problem.categories.take_items(kept_items), "test")
     others = np.delete(np.arange(split.n_users), 2)
-    known = Problem(problem.factors.of_users(others), split.of_users(others), problem.subtopics, "test")
+    known = Problem(problem.factors.of_users(others), split.of_users(others), problem.categories, "test")
     told = deployed(known, kept.rule).lists(now)
     assert told[0, 0] == GONE
     assert told[1, 0] == GONE
@@ -110,7 +110,7 @@ def test_old_lists_may_be_those_of_vectors_and_a_rule_needs_its_problem(first_fi
 
 def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Problem(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.categories, "test")
     free = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off)
     bound = free.churn.served / 2
     held = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.2}), trade_off=kept.rule.trade_off, max_churn=bound)
@@ -130,9 +130,9 @@ def test_churn_is_bounded_and_costs_something(small: Dataset, models: Any, first
 
 def test_a_bound_that_cannot_be_kept_is_refused(small: Dataset, models: Any, first_fit: Any, split: Split) -> None:
     _, kept, before = first_fit
-    now = Problem(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.categories, "test")
     left = np.setdiff1d(np.arange(split.n_items), before.lists(now)[:, 0])
-    fewer = Problem(models[1].of_items(left), split.of_items(left), small.subtopics.take_items(left), "test")
+    fewer = Problem(models[1].of_items(left), split.of_items(left), small.categories.take_items(left), "test")
     with pytest.raises(InputError, match=r"at least .* of the places change, and 5.0% are allowed"):
         refit(fewer, before, BudgetQuestion.of("sc", BUDGET), trade_off=kept.rule.trade_off, max_churn=0.05)
     with pytest.raises(InputError, match="had seen every validation interaction"):
@@ -155,7 +155,7 @@ def test_a_few_new_labels_of_validation_do_not_decide(
     few = np.flatnonzero(known.row_of_entry >= 3)  # all but those of three users
     seen = SparseRows.from_pairs(known.row_of_entry[few], known.indices[few], known.shape)
     before = replace(before, seen=split.train.union(seen))
-    now = Problem(models[1], split, small.subtopics, "test")
+    now = Problem(models[1], split, small.categories, "test")
     found = refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), trade_off=kept.rule.trade_off, max_churn=0.4)
     assert found.stickiness > 0
     assert found.kept.certificate.part == "test"
@@ -169,7 +169,7 @@ def test_the_test_part_is_not_read(tight: bool, small: Dataset, models: Any, fir
     swapped = replace(split, test=split.test.take_rows(np.arange(split.n_users)[::-1]))
     found = []
     for it in (split, swapped):
-        now = Problem(models[1], it, small.subtopics, "test")
+        now = Problem(models[1], it, small.categories, "test")
         settings = {"trade_off": kept.rule.trade_off, "max_churn": 0.4 if tight else None}
         found.append(refit(now, before, BudgetQuestion.of("sc", {"ndcg@10": 0.4}), **settings))
     assert found[0].kept.rule is not None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from metric_cases import ALPHAS, CASES, CUTS, DEPTH, RELEVANCE_AWARE, Case, ask_ndeval, fingerprint, own_subtopics
+from metric_cases import ALPHAS, CASES, CUTS, DEPTH, RELEVANCE_AWARE, Case, ask_ndeval, fingerprint, own_categories
 from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.stats import entropy
@@ -128,11 +128,11 @@ def test_coverage_agrees_with_ndeval(case: Case, ndeval: dict[str, list[float | 
         )
 
 
-def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_subtopics(
+def test_gated_alpha_ndcg_agrees_with_ndeval_on_the_gated_categories(
     case: Case, ndeval: dict[str, list[float | None]]
 ) -> None:
     found = values(case, "alpha_ndcg_gated@10").values["alpha_ndcg_gated@10"]
-    for gate, ours, theirs in zip(own_subtopics(case), found, ndeval["alpha_ndcg_gated@10"], strict=True):
+    for gate, ours, theirs in zip(own_categories(case), found, ndeval["alpha_ndcg_gated@10"], strict=True):
         if not gate:
             assert math.isnan(ours) and theirs is None
         else:
@@ -153,7 +153,7 @@ def test_relevance_aware_metrics_agree_with_ndeval(
 
 
 @pytest.mark.parametrize("k", [2, 10, 20])
-@pytest.mark.parametrize("space", ["", "_subtopics", "_attributes"])
+@pytest.mark.parametrize("space", ["", "_categories", "_attributes"])
 def test_distances_agree_with_scipy(case: Case, space: str, k: int) -> None:
     result = values(case, f"ilad{space}@{k}", f"min_ild{space}@{k}")
     vectors = case.weights if space else case.vectors
@@ -169,9 +169,9 @@ def test_distances_agree_with_scipy(case: Case, space: str, k: int) -> None:
 def test_entropies_agree_with_scipy(case: Case, k: int) -> None:
     result = values(case, f"subtopic_entropy@{k}", f"exposure_entropy@{k}")
     shares = item_shares(case)
-    n_items, n_subtopics = shares.shape
+    n_items, n_categories = shares.shape
     expected = [
-        entropy(shares[items[:k]].sum(0)) / math.log(n_subtopics) if shares[items[:k]].any() else 0.0
+        entropy(shares[items[:k]].sum(0)) / math.log(n_categories) if shares[items[:k]].any() else 0.0
         for items in case.lists
     ]
     assert_per_user(result.values[f"subtopic_entropy@{k}"], expected)
@@ -184,7 +184,7 @@ def item_shares(case: Case) -> NDArray[np.float64]:
 
 
 def exposure(case: Case, k: int) -> NDArray[np.int64]:
-    return np.bincount([item for items in case.lists for item in items[:k]], minlength=len(case.subtopics))
+    return np.bincount([item for items in case.lists for item in items[:k]], minlength=len(case.categories))
 
 
 # Plain loops
@@ -236,8 +236,8 @@ def naive_alpha_dcg(items: list[int], gains_of: Callable[[int], set[int]], k: in
     total = 0.0
     for place, item in enumerate(items[:k], start=1):
         total += sum((1 - alpha) ** seen.get(s, 0) for s in gains_of(item)) / math.log2(place + 1)
-        for subtopic in gains_of(item):
-            seen[subtopic] = seen.get(subtopic, 0) + 1
+        for category in gains_of(item):
+            seen[category] = seen.get(category, 0) + 1
     return total
 
 
@@ -247,8 +247,8 @@ def naive_greedy_order(items: list[int], gains_of: Callable[[int], set[int]], al
         gains = [sum((1 - alpha) ** seen.get(s, 0) for s in gains_of(item)) for item in left]
         chosen = left.pop(next(i for i, gain in enumerate(gains) if gain >= max(gains) - 1e-12))
         order.append(chosen)
-        for subtopic in gains_of(chosen):
-            seen[subtopic] = seen.get(subtopic, 0) + 1
+        for category in gains_of(chosen):
+            seen[category] = seen.get(category, 0) + 1
     return order
 
 
@@ -256,23 +256,23 @@ def naive_greedy_order(items: list[int], gains_of: Callable[[int], set[int]], al
 @pytest.mark.parametrize("k", [5, 10, 20])
 def test_list_ideal_agrees_with_a_plain_loop(case: Case, k: int, alpha: float) -> None:
     metric = parse("alpha_ndcg_list")[0].variant("here", {"alpha": alpha})
-    subtopics_of = case.subtopics.__getitem__
+    categories_of = case.categories.__getitem__
     expected = []
     for items in case.lists:
-        best = naive_alpha_dcg(naive_greedy_order(items[:k], subtopics_of, alpha), subtopics_of, k, alpha)
-        expected.append(naive_alpha_dcg(items, subtopics_of, k, alpha) / best if best else 0.0)
+        best = naive_alpha_dcg(naive_greedy_order(items[:k], categories_of, alpha), categories_of, k, alpha)
+        expected.append(naive_alpha_dcg(items, categories_of, k, alpha) / best if best else 0.0)
     assert_per_user(values(case, (metric, k)).values[f"here@{k}"], expected)
 
 
 @pytest.mark.parametrize("k", [5, 10, 20])
 def test_paper_variants_agree_with_plain_loops(case: Case, k: int) -> None:
-    """The ideal re-orders the top 20 whatever the cut; only the user's own subtopics count, in both DCGs."""
+    """The ideal re-orders the top 20 whatever the cut; only the user's own categories count, in both DCGs."""
     result = values(case, f"alpha_ndcg_paper@{k}", f"ilad_paper@{k}")
     expected_alpha, expected_ilad = [], []
-    for items, own in zip(case.lists, own_subtopics(case), strict=True):
+    for items, own in zip(case.lists, own_categories(case), strict=True):
 
         def gated(item: int, own: set[int] = own) -> set[int]:
-            return case.subtopics[item] & own
+            return case.categories[item] & own
 
         best = naive_alpha_dcg(naive_greedy_order(items, gated, 0.5), gated, k, 0.5)
         value = naive_alpha_dcg(items, gated, k, 0.5) / best if best else 0.0

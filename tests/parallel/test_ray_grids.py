@@ -46,7 +46,7 @@ def data() -> Dataset:
 @pytest.fixture(scope="module")
 def problem(data: Dataset) -> Problem:
     split = data.split("random", seed=0)
-    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.subtopics, "test")
+    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0), split, data.categories, "test")
 
 
 def test_an_audit_is_the_same(problem: Problem) -> None:

@@ -112,7 +112,7 @@ def rule() -> ExplanationInShort:
         users=500,
         shuffled=0.05,
         p_value=0.005,
-        lifted=0,
+        boosted=0,
         categories=({"category": "War <i>", **shares}, {"category": "Drama", **shares, "lists": 0.1}),
     )
 
@@ -192,7 +192,7 @@ def unlabelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run.save_data(data, split)
     run.save_factors(factors)
     run.set_diversify(DiversifyConfig(settings={"side": "both", "iterations": 3}))
-    search = CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.subtopics)
+    search = CMB(side="both", iterations=3, device="cpu").fit(factors, split, data.categories)
     run.save_result(Result.of_vectors(run.problem(), search.changed()))
     moment = {"time": 1e9}
     events = (json.dumps({**moment, "event": name}) for name in ("first", "second"))

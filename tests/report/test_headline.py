@@ -115,12 +115,12 @@ def test_every_state_has_its_advice(basis: Basis) -> None:
 
 
 def test_exposure_has_its_own_words(basis: Basis, rule: ExplanationInShort) -> None:
-    lifted = replace(rule, explained=None, verdict=None, p_value=None, lifted=12)
+    boosted = replace(rule, explained=None, verdict=None, p_value=None, boosted=12)
     gini = replace(
-        basis, goal="gini@10", changes=(replace(change("gini@10", -0.05), low=None, high=None),), rule=lifted
+        basis, goal="gini@10", changes=(replace(change("gini@10", -0.05), low=None, high=None),), rule=boosted
     )
     assert texts(gini)[0] == "Places are shared more evenly (Gini falls 5.0 %)."
-    assert "The same lifts for all users make the changes: 12 items." in texts(gini)
+    assert "The same boosts for all users make the changes: 12 items." in texts(gini)
 
 
 @pytest.mark.slow

@@ -189,7 +189,7 @@ def test_a_rule_gets_its_reasons(
     assert "These are live lists, for all known history." in "".join(page.text)
     assert len(told["users"]) == 3
     for user in told["users"]:
-        assert bool(user["dials"]) == (goal != "gini"), "lifts alone make these lists: no weight is needed"
+        assert bool(user["dials"]) == (goal != "gini"), "boosts alone make these lists: no weight is needed"
         assert any(it["state"] == "new" for it in user["after"])
         assert all(bool(it["reason"]) == (it["state"] == "new") for it in user["after"])
 
@@ -200,9 +200,9 @@ def test_the_page_gives_the_lists_and_reasons_of_the_rule(by_rule: Callable[[str
     content = gather(run, draws=0)
     assert content.rule is not None
     found = run.load_result()
-    account = explain_run(run, draws=0).account
-    assert account is not None
-    assert list(content.rule.categories) == account.table()
+    summary = explain_run(run, draws=0).rule_summary
+    assert summary is not None
+    assert list(content.rule.categories) == summary.table()
     titles = dict(zip(run.items()["item_id"].to_list(), titles_of(run.items()), strict=True))
     for user in content.users:
         listed = [titles[it] for it in found.lists(int(user.name))["item_id"].to_list()]

@@ -13,7 +13,7 @@ import pytest
 
 import recprism as rp
 from recprism.budget.sticky import StickyProblem
-from recprism.data import Subtopics
+from recprism.data import Categories
 from recprism.errors import InputError
 from recprism.runs.jobs.saved import put_result
 from recprism.runs.run import Run
@@ -44,7 +44,7 @@ def run(result: rp.Result, trained_run: Callable[..., Run]) -> Run:
 def require_same(one: rp.Result, other: rp.Result) -> None:
     for live in (True, False):
         assert one.lists(live=live).equals(other.lists(live=live))
-        if one.own_rule().lifts is None:
+        if one.own_rule().boosts is None:
             for user in USERS:
                 said = [[it.to_dict() for it in found.why(user, live=live)] for found in (one, other)]  # type: ignore[union-attr]
                 assert said[0] == said[1]
@@ -103,11 +103,11 @@ def test_constraints_are_kept_with_the_result(trained: Run, constraints: dict[st
 
 
 @pytest.mark.slow
-def test_lifts_are_kept_with_the_result(trained: Run, tmp_path: Path) -> None:
+def test_boosts_are_kept_with_the_result(trained: Run, tmp_path: Path) -> None:
     found = rp.diversify(trained.problem(), "shown_often", 0.3)
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
-    np.testing.assert_array_equal(again.own_rule().lifts, found.own_rule().lifts)
+    np.testing.assert_array_equal(again.own_rule().boosts, found.own_rule().boosts)
     require_same(found, again)
 
 
@@ -133,7 +133,7 @@ def test_a_saved_result_of_ids_in_words_is_the_same(tmp_path: Path) -> None:
     users, items = (np.array([f"{name}{at}" for at in column]) for name, column in zip("ui", pairs.T, strict=True))
     data = rp.from_arrays(users, items, categories={f"i{at}": [f"c{at % 7}", f"d{at % 3}"] for at in range(60)})
     split = data.split("paper", seed=0)
-    case = rp.Problem(rp.BPRMF(epochs=2, dim=6, patience=None).fit(split, seed=0, device="cpu"), split, data.subtopics)
+    case = rp.Problem(rp.BPRMF(epochs=2, dim=6, patience=None).fit(split, seed=0, device="cpu"), split, data.categories)
     found = rp.diversify(case, "ilad_subtopics", "40%")
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
@@ -159,7 +159,7 @@ def with_numbers_of_items(result: rp.Result) -> rp.Result:
 
 def with_shorter_lists(result: rp.Result) -> rp.Result:
     case = result.problem
-    return replace(result, problem=rp.Problem(case.base, case.split, case.subtopics, k=5))
+    return replace(result, problem=rp.Problem(case.base, case.split, case.categories, k=5))
 
 
 @pytest.mark.parametrize(
@@ -188,14 +188,16 @@ def test_what_a_run_cannot_give_back_is_refused_before_anything_is_written(
 
 def test_a_result_belongs_to_its_model_data_and_categories(result: rp.Result, trained: Run) -> None:
     case = result.problem
-    factors, split, topics = case.factors, case.split, case.subtopics
+    factors, split, categories = case.factors, case.split, case.categories
     biased = replace(factors, item_bias=np.ones(factors.n_items, np.float32))
-    fewer = Subtopics.from_pairs(topics.items.row_of_entry[1:], np.array(topics.names)[topics.items.indices[1:]], 1955)
+    fewer = Categories.from_pairs(
+        categories.items.row_of_entry[1:], np.array(categories.names)[categories.items.indices[1:]], 1955
+    )
     others = (
-        rp.Problem(factors.with_vectors(user=factors.user * 2), split, topics),
-        rp.Problem(biased, split, topics),
+        rp.Problem(factors.with_vectors(user=factors.user * 2), split, categories),
+        rp.Problem(biased, split, categories),
         rp.Problem(factors, split, fewer),
-        rp.Problem(factors, replace(split, test=split.validation), topics),
+        rp.Problem(factors, replace(split, test=split.validation), categories),
     )
     for other in others:
         with pytest.raises(InputError, match="its model or its data are not those of the result"):

@@ -17,9 +17,9 @@ from recprism.rivals import MMR, RERANKERS, ExposureAware, XQuAD, reranker
 from recprism.rule import Constrained, Constraints, Features
 
 PLAIN = ExposureAware(trade_off=0)  # the most relevant first
-# Six items, best first: 0 and 3 are about subtopic 0, 1 and 4 about 1, 2 about nothing, 5 about both.
-SUBTOPICS = [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1], [1, 1]]
-FEATURES = Features(subtopics=SUBTOPICS)
+# Six items, best first: 0 and 3 are about category 0, 1 and 4 about 1, 2 about nothing, 5 about both.
+CATEGORIES = [[1, 0], [0, 1], [0, 0], [1, 0], [0, 1], [1, 1]]
+FEATURES = Features(categories=CATEGORIES)
 CANDIDATES, SCORES = [[0, 1, 2, 3, 4, 5]], [[6.0, 5.0, 4.0, 3.0, 2.0, 1.0]]
 
 some_examples = settings(max_examples=60, deadline=None, derandomize=True)
@@ -29,7 +29,7 @@ worlds = st.fixed_dictionaries(
         "n_users": st.integers(1, 4),
         "n_candidates": st.integers(1, 9),
         "n_items": st.integers(12, 20),
-        "n_subtopics": st.just(3),
+        "n_categories": st.just(3),
         "padded": st.booleans(),
     }
 )
@@ -71,7 +71,7 @@ class TestKnownAnswers:
         assert chosen(inner=reranker("exposure", trade_off=0, sort_back=True), max_share={0: 0.0}) == [[1, 2, 4]]
 
     @pytest.mark.parametrize(
-        ("subtopics", "low", "high", "answer"),
+        ("categories", "low", "high", "answer"),
         [
             ("010 010 100 100 101 111 000", {2: 2}, {0: 2, 1: 1}, {4, 5, 6}),
             ("110 101 011 011 000 111 101", {0: 2, 1: 2, 2: 1}, {0: 2, 1: 2, 2: 1}, {0, 4, 5}),
@@ -79,9 +79,9 @@ class TestKnownAnswers:
         ],
     )
     def test_exact_search_where_single_exchanges_get_stuck(
-        self, subtopics: str, low: dict[int, int], high: dict[int, int], answer: set[int]
+        self, categories: str, low: dict[int, int], high: dict[int, int], answer: set[int]
     ) -> None:
-        features = Features(subtopics=[[int(has) for has in row] for row in subtopics.split()])
+        features = Features(categories=[[int(has) for has in row] for row in categories.split()])
         limits = {"min_share": {s: n / 3 for s, n in low.items()}, "max_share": {s: n / 3 for s, n in high.items()}}
         method = constrained(PLAIN, **limits)
         picks = method([np.arange(7)], [np.linspace(1, 0, 7)], 3, features=features)
@@ -108,13 +108,13 @@ class TestKnownAnswers:
         assert picks.tolist() == [[0, 1], [0, 2]]
 
     def test_per_user_diversity_from_history(self) -> None:
-        """A user with one subtopic gets the most relevant list, and a user with both the re-ranker's list."""
-        features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[1, 0], [1, 1]])
+        """A user with one category gets the most relevant list, and a user with both the re-ranker's list."""
+        features = Features(categories=[[1, 0], [1, 0], [0, 1]], user_categories=[[1, 0], [1, 1]])
         method = constrained(XQuAD(trade_off=0.9, intents="uniform"), per_user_diversity="history")
         picks = method([[0, 1, 2]] * 2, [[3.0, 2.0, 1.0]] * 2, 2, features=features)
         assert picks.tolist() == [[0, 1], [0, 2]]
 
-    def test_subtopics_by_name(self) -> None:
+    def test_categories_by_name(self) -> None:
         assert chosen(min_share={"war": 0.6}, names=("love", "war")) == [[0, 1, 4]]
 
     def test_no_users_and_no_candidates(self) -> None:
@@ -186,7 +186,7 @@ def test_contradictions_raise_an_error(limits: Any, message: str) -> None:
 
 
 def test_shares_that_no_items_can_fill_are_a_contradiction() -> None:
-    apart = Features(subtopics=[[1, 0], [0, 1], [1, 0]])
+    apart = Features(categories=[[1, 0], [0, 1], [1, 0]])
     with pytest.raises(InputError, match=r"add up to 1.2 and no item has more than 1 of their categories"):
         constrained(PLAIN, min_share={0: 0.6, 1: 0.6})([[0, 1, 2]], [[3.0, 2.0, 1.0]], 2, features=apart)
 
@@ -204,7 +204,7 @@ def test_without_constraints_the_lists_are_those_of_the_re_ranker(make_world: An
 
 
 def is_feasible(has: Any, k: int, low: dict[int, float], high: dict[int, float]) -> bool:
-    """Return whether some k rows of ``has``, (n, n_subtopics), meet all shares."""
+    """Return whether some k rows of ``has``, (n, n_categories), meet all shares."""
     size = min(k, len(has))
     return any(
         all(has[list(some), s].sum() >= share * size - 1e-9 for s, share in low.items())
@@ -232,7 +232,7 @@ def test_shares_hold_wherever_the_candidates_allow_it(
         own, old = picks[user][picks[user] >= 0], before[user][before[user] >= 0]
         assert len(set(own)) == len(own) == len(old)
         assert set(own) <= set(items[items >= 0])
-        has = built.subtopics > 0
+        has = built.categories > 0
         if is_feasible(has[items[items >= 0]], k, low, high):
             assert method.report(own[None], features=built.features).none
         if is_feasible(has[old], k, low, high):

@@ -82,9 +82,9 @@ def test_greedy_shows_an_item_once_for_the_catalogue() -> None:
     assert found.tolist() == [[0, 1], [2, 3]]
 
 
-def filled(items: Any, subtopics: Any, quota: Any) -> float:
-    """The largest number of filled quotas over all ways to assign items to their subtopics."""
-    ways = [[*np.flatnonzero(subtopics[item]), -1] for item in items]
+def filled(items: Any, categories: Any, quota: Any) -> float:
+    """The largest number of filled quotas over all ways to assign items to their categories."""
+    ways = [[*np.flatnonzero(categories[item]), -1] for item in items]
     counts = (np.bincount([c for c in way if c >= 0], minlength=len(quota)) for way in product(*ways))
     return max(float(np.minimum(count, quota).sum()) for count in counts)
 
@@ -93,22 +93,22 @@ def filled(items: Any, subtopics: Any, quota: Any) -> float:
 def test_the_flow_is_the_best_list(make_world: Any, trade_off: float) -> None:
     k = 3
     for seed in range(12):
-        world = make_world(seed, n_users=3, n_candidates=7, n_items=12, n_subtopics=4)
+        world = make_world(seed, n_users=3, n_candidates=7, n_items=12, n_categories=4)
         found = CalibratedFlow(trade_off=trade_off)(world.candidates, world.scores, k, features=world.features)
         quotas = k * world.features.intents(3).numpy()
         for user in range(3):
             relevance = dict(zip(world.candidates[user], world.relevance[user], strict=True))
 
             def total(items: Any, relevance: Any = relevance, quota: Any = quotas[user], world: Any = world) -> float:
-                calibrated = filled(items, world.subtopics, quota)
+                calibrated = filled(items, world.categories, quota)
                 return (1 - trade_off) * sum(relevance[i] for i in items) + trade_off * calibrated
 
             best = max(total(items) for items in combinations(world.candidates[user], k))
             assert total(found[user]) == pytest.approx(best, abs=1e-9)
 
 
-def test_an_item_moves_on_to_another_subtopic() -> None:
-    """Item 0 has both subtopics, item 1 only the first: both quotas fill only if item 0 serves the second."""
-    features = Features(subtopics=[[1, 1], [1, 0], [0, 0]], user_subtopics=[[1, 1]])
+def test_an_item_moves_on_to_another_category() -> None:
+    """Item 0 has both categories, item 1 only the first: both quotas fill only if item 0 serves the second."""
+    features = Features(categories=[[1, 1], [1, 0], [0, 0]], user_categories=[[1, 1]])
     found = CalibratedFlow(trade_off=0.6)([[0, 2, 1]], [[3.0, 2.5, 2.0]], 2, features=features)
     assert found.tolist() == [[0, 1]]

@@ -64,7 +64,7 @@ def test_words_are_read(words: Words, weights: Mapping[str, float]) -> None:
         ({"sc": 1, "subtopic_coverage": 2}, "subtopic_coverage has two weights"),
         ("ilad+ilad_subtopics", "ilad and ilad_subtopics are two ways to measure one goal"),
         ("alpha_ndcg+err_ia", "alpha_ndcg and err_ia are two ways to measure one goal"),
-        ("gini+shown_often", "gini and shown_often are reached by the same lifts"),
+        ("gini+shown_often", "gini and shown_often are reached by the same boosts"),
         ("gini+catalogue_coverage", "an exposure goal does not combine with catalogue_coverage"),
         ("shown_3_times+alpha_ndcg", "an exposure goal does not combine with alpha_ndcg"),
     ],
@@ -118,7 +118,7 @@ def test_a_goal_from_outside_is_certified(from_outside: GoalTerm) -> None:
         case.judge(lists, ("category_count@10", "subtopic_coverage@10"))
         for lists in (case.base_lists, found.ranked(live=False)[0])
     )
-    n = len(case.subtopics)
+    n = len(case.categories)
     np.testing.assert_allclose(after["category_count@10"], n * after["subtopic_coverage@10"], rtol=1e-6)
     assert after["category_count@10"].mean() > before["category_count@10"].mean() + 0.1
     assert dict(found.rule.units) == {"category_count": 1.0}  # type: ignore[union-attr]
@@ -133,8 +133,8 @@ def test_a_goal_that_is_not_registered_any_more_is_unknown() -> None:
 def synthetic() -> Problem:
     data = make_world(400, 120, 12, seed=3).dataset()
     split = data.split(seed=0)
-    assert data.subtopics is not None
-    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0, device="cpu"), split, data.subtopics)
+    assert data.categories is not None
+    return Problem(make_model("bprmf", epochs=3).fit(split, seed=0, device="cpu"), split, data.categories)
 
 
 class Together(GoalTerm):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists
 from recprism.rivals import DPP, MMR, RERANKERS, ExposureAware, SlotFilling, XQuAD, reranker
-from recprism.rule import Features, Reranker, subtopic_probabilities
+from recprism.rule import Features, Reranker, category_probabilities
 
 CANDIDATES = np.array([[0, 1, 2], [2, 1, -1]])
 SCORES = np.array([[3.0, 2.0, 1.0], [5.0, 4.0, -np.inf]], np.float32)
@@ -78,7 +78,7 @@ class TestKindsOfArrays:
         all_empty = np.full((2, 4), -1), np.full((2, 4), -np.inf)
         assert reranker(name)(*all_empty, 3, features=features).tolist() == [[-1] * 3] * 2
         empty = make_world(0, n_users=1)
-        empty.user_subtopics = np.empty((0, 6))
+        empty.user_categories = np.empty((0, 6))
         no_users = np.empty((0, 4), np.int64), np.empty((0, 4))
         assert reranker(name)(*no_users, 3, features=empty.features).shape == (0, 3)
 
@@ -97,10 +97,10 @@ class TestKindsOfArrays:
         assert Lists(picks, Context(n_items=40)).depth == 10
 
     @pytest.mark.usefixtures("implementation")
-    def test_subtopics_of_the_data_layer(self) -> None:
-        subtopics = Subtopics.from_pairs(np.array([0, 1, 2]), ["a", "a", "b"], 3)
+    def test_categories_of_the_data_layer(self) -> None:
+        categories = Categories.from_pairs(np.array([0, 1, 2]), ["a", "a", "b"], 3)
         features = Features(
-            subtopics=subtopics, user_subtopics=subtopic_probabilities([[1, 0, 1], [0, 0, 1]], subtopics)
+            categories=categories, user_categories=category_probabilities([[1, 0, 1], [0, 0, 1]], categories)
         )
         assert XQuAD(trade_off=0.9)(CANDIDATES, SCORES, 2, features=features).tolist() == [[0, 2], [2, 1]]
 
@@ -115,7 +115,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: MMR(similarity="faces"), "similarity is 'faces'; choose one of vectors, subtopics"),
+            (lambda: MMR(similarity="faces"), "similarity is 'faces'; choose one of vectors, categories"),
             (lambda: XQuAD(intents="mine"), "intents is 'mine'; choose one of user, uniform"),
             (lambda: SlotFilling(fill="hope"), "fill is 'hope'; choose one of coverage, exposure"),
             (
@@ -180,14 +180,14 @@ class TestErrors:
         ("name", "features", "message"),
         [
             ("mmr", {}, r"needed but not given: item vectors to compare: Features\(vectors="),
-            ("dpp", {"subtopics": VECTORS}, r"Features\(vectors="),
-            ("xquad_uniform", {"vectors": VECTORS}, r"what the items are about: Features\(subtopics="),
-            ("slots_coverage", {}, r"Features\(subtopics="),
-            ("xquad", {"subtopics": VECTORS}, r"what each user cares for: Features\(user_subtopics="),
+            ("dpp", {"categories": VECTORS}, r"Features\(vectors="),
+            ("xquad_uniform", {"vectors": VECTORS}, r"what the items are about: Features\(categories="),
+            ("slots_coverage", {}, r"Features\(categories="),
+            ("xquad", {"categories": VECTORS}, r"what each user cares for: Features\(user_categories="),
             (
                 "xquad",
-                {"subtopics": VECTORS, "user_subtopics": VECTORS},
-                "user_subtopics has 3 rows and there are candidates for 2 users; give one row per user",
+                {"categories": VECTORS, "user_categories": VECTORS},
+                "user_categories has 3 rows and there are candidates for 2 users; give one row per user",
             ),
         ],
     )
@@ -202,10 +202,10 @@ class TestErrors:
             ({"vectors": [[np.nan]]}, "vectors holds values that are not finite"),
             ({"vectors": np.eye(3), "shown": [0, 0]}, r"disagree on the number of items \(vectors: 3, shown: 2\)"),
             ({"shown": [-1]}, "shown holds negative values"),
-            ({"user_subtopics": [[1.0]]}, r"Features\(subtopics="),
+            ({"user_categories": [[1.0]]}, r"Features\(categories="),
             (
-                {"subtopics": np.eye(3), "user_subtopics": [[1.0, 2.0]]},
-                r"user_subtopics must have one column per subtopic, 3; got shape \(1, 2\)",
+                {"categories": np.eye(3), "user_categories": [[1.0, 2.0]]},
+                r"user_categories must have one column per category, 3; got shape \(1, 2\)",
             ),
         ],
     )
@@ -213,9 +213,9 @@ class TestErrors:
         with pytest.raises(InputError, match=message):
             Features(**features)
 
-    def test_interactions_and_subtopics_of_different_catalogues(self) -> None:
-        with pytest.raises(InputError, match="the interactions have 2 items and the subtopics 3; index both alike"):
-            subtopic_probabilities([[1, 0]], np.eye(3))
+    def test_interactions_and_categories_of_different_catalogues(self) -> None:
+        with pytest.raises(InputError, match="the interactions have 2 items and the categories 3; index both alike"):
+            category_probabilities([[1, 0]], np.eye(3))
 
 
 class TestRegistry:

@@ -26,7 +26,7 @@ worlds = st.fixed_dictionaries(
         "n_candidates": st.integers(1, 12),
         "n_items": st.integers(12, 25),
         "dim": st.integers(1, 6),
-        "n_subtopics": st.integers(1, 5),
+        "n_categories": st.integers(1, 5),
         "coarse": st.booleans(),
         "padded": st.booleans(),
     }

@@ -32,8 +32,8 @@ def accuracy(world: Any, picks: Any) -> Any:
 
 
 def by_scores(world: Any, picks: Any, goal: str) -> Any:
-    """Return relevance-aware alpha-nDCG or ERR-IA with scaled scores as relevance, (n_users,), subtopic by subtopic."""
-    member, k = world.subtopics > 0, picks.shape[1]
+    """Return relevance-aware alpha-nDCG or ERR-IA with scaled scores as relevance, (n_users,), category by category."""
+    member, k = world.categories > 0, picks.shape[1]
     ranks = (world.candidates[:, None, :] == picks[:, :, None]).argmax(2)
     relevance = np.take_along_axis(world.relevance, ranks, 1)
     discount = 1 / np.arange(1, k + 1) if goal == "err_ia" else 1 / np.log2(np.arange(2, k + 2))
@@ -54,7 +54,7 @@ def by_scores(world: Any, picks: Any, goal: str) -> Any:
 
 def objective(world: Any, picks: Any, goal: str, trade_off: float) -> Any:
     """Return (1 - t) * accuracy + t * metric, (n_users,), by ``evaluate``; the mean for "catalogue_coverage"."""
-    context = Context(vectors=world.vectors, subtopics=world.subtopics)
+    context = Context(vectors=world.vectors, categories=world.categories)
     if goal in BY_RELEVANCE:
         return (1 - trade_off) * accuracy(world, picks) + trade_off * by_scores(world, picks, goal)
     found = evaluate(picks, context, [f"{goal}@{picks.shape[1]}"], bootstrap=0)
@@ -77,7 +77,7 @@ def best_by_force(world: Any, goal: str, trade_off: float, k: int) -> Any:
         alone = type(world)(
             np.repeat(world.candidates[user : user + 1], len(ways), 0),
             np.repeat(world.scores[user : user + 1], len(ways), 0),
-            *(world.vectors, world.subtopics, None, None),
+            *(world.vectors, world.categories, None, None),
         )
         best[user] = objective(alone, world.candidates[user][ways], goal, trade_off).max()
     return best
@@ -123,9 +123,9 @@ def test_no_single_exchange_improves_the_metrics_own_objective(make_world: Any, 
 
 
 def filled(world: Any, picks: Any) -> Any:
-    """Return how far the lists fill each user's own subtopics, (n_users,); each further item adds less."""
-    weights = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
-    times = (world.subtopics[picks] > 0).sum(1)
+    """Return how far the lists fill each user's own categories, (n_users,); each further item adds less."""
+    weights = world.user_categories / world.user_categories.sum(1, keepdims=True)
+    times = (world.categories[picks] > 0).sum(1)
     return (weights * np.log1p(times)).sum(1) / np.log1p(picks.shape[1])
 
 
@@ -154,10 +154,12 @@ def test_history_weight_is_part_of_accuracy(make_world: Any, goal: str) -> None:
     assert (gap < 1e-6).mean() >= 0.95
 
 
-def test_history_weight_needs_user_subtopics(make_world: Any) -> None:
+def test_history_weight_needs_user_categories(make_world: Any) -> None:
     world = make_world(1)
-    with pytest.raises(InputError, match="user_subtopics"):
-        ListSearch(history_weight=0.5)(world.candidates, world.scores, 3, features=Features(subtopics=world.subtopics))
+    with pytest.raises(InputError, match="user_categories"):
+        ListSearch(history_weight=0.5)(
+            world.candidates, world.scores, 3, features=Features(categories=world.categories)
+        )
     with pytest.raises(InputError, match="history_weight"):
         ListSearch(history_weight=-1.0)
 
@@ -186,13 +188,13 @@ def little_movies(small: Any) -> Any:
     candidates = np.argsort(-scores, 1, kind="stable")[:, :100]
     scores = np.take_along_axis(scores, candidates, 1)
     low, high = scores.min(1, keepdims=True), scores.max(1, keepdims=True)
-    features = Features(vectors=vectors, subtopics=small.subtopics)
+    features = Features(vectors=vectors, categories=small.categories)
     return SimpleNamespace(
         candidates=candidates,
         scores=scores,
         relevance=(scores - low) / (high - low),
         vectors=vectors,
-        subtopics=small.subtopics,
+        categories=small.categories,
         features=features,
     )
 
@@ -203,8 +205,8 @@ def little_movies(small: Any) -> Any:
         ("subtopic_coverage", XQuAD(intents="uniform", sort_back=True)),
         ("ilad", MMR(sort_back=True)),
         ("ilad", MSD(sort_back=True)),
-        ("ilad_subtopics", MMR(similarity="subtopics", sort_back=True)),
-        ("ilad_subtopics", MSD(similarity="subtopics", sort_back=True)),
+        ("ilad_subtopics", MMR(similarity="categories", sort_back=True)),
+        ("ilad_subtopics", MSD(similarity="categories", sort_back=True)),
         ("alpha_ndcg", XQuAD(intents="uniform")),
     ],
     ids=str,
@@ -285,8 +287,8 @@ def test_the_search_for_many_lists_at_once_finds_the_lists_of_the_compiled_one(
     items[:20, 9:], scores[:20, 9:] = -1, -np.inf
     items[20:40, 5:], scores[20:40, 5:] = -1, -np.inf
     features = Features(
-        subtopics=(generator.random((n_items, 12)) < 0.15).astype(float),
-        user_subtopics=generator.random((n_users, 12)),
+        categories=(generator.random((n_items, 12)) < 0.15).astype(float),
+        user_categories=generator.random((n_users, 12)),
     )
     rule = ListSearch(trade_off=trade_off, goals={"subtopic_coverage": 1.0}, history_weight=history_weight)
     pool = Pool.of(items, scores, torch.device("cpu"), n_items)
@@ -302,7 +304,7 @@ def test_the_search_for_many_lists_at_once_does_as_well_where_scores_tie(digits:
     generator = np.random.default_rng(0)
     items = np.argsort(generator.random((300, 500)), 1)[:, :50]
     scores = -np.sort(-generator.standard_normal((300, 50)).round(digits), 1)
-    features = Features(subtopics=(generator.random((500, 6)) < 0.15).astype(float))
+    features = Features(categories=(generator.random((500, 6)) < 0.15).astype(float))
     pool = Pool.of(items, scores, torch.device("cpu"), 500)
     terms = terms_of(ListSearch(trade_off=0.3, goals={"subtopic_coverage": 1.0}), pool, 8, features)
     found, wanted = search_batched(pool, 8, terms), search(pool, 8, terms)
@@ -314,6 +316,6 @@ def test_the_search_for_many_lists_at_once_does_as_well_where_scores_tie(digits:
 
 def test_the_search_for_many_lists_at_once_leaves_other_goals_to_the_compiled_one() -> None:
     pool = Pool.of(np.arange(6)[None], -np.arange(6.0)[None], torch.device("cpu"), 6)
-    features = Features(vectors=np.eye(6), subtopics=np.eye(6))
+    features = Features(vectors=np.eye(6), categories=np.eye(6))
     for goal in ("ilad", "alpha_ndcg", "catalogue_coverage"):
         assert not covers(terms_of(ListSearch(goals={goal: 1.0}), pool, 3, features))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from recprism.rivals import DPP, MMR, ExposureAware, SlotFilling, XQuAD
-from recprism.rule import Features, subtopic_probabilities
+from recprism.rule import Features, category_probabilities
 
 TRADE_OFFS = [0.05, 0.3, 0.5, 0.9, 1.0]
 K = 6
@@ -87,9 +87,9 @@ def test_dpp_kernel_of_the_paper_gives_the_same_lists(make_world: Any) -> None:
 def xquad_value(relevance: Any, chances: Any, intents: Any, trade_off: float) -> Callable[[int, list[int]], float]:
     def value(c: int, chosen: list[int]) -> float:
         gain = 0.0
-        for subtopic, wanted in enumerate(intents):
-            missed = np.prod([1 - chances[other, subtopic] for other in chosen])
-            gain += wanted * chances[c, subtopic] * missed
+        for category, wanted in enumerate(intents):
+            missed = np.prod([1 - chances[other, category] for other in chosen])
+            gain += wanted * chances[c, category] * missed
         return float((1 - trade_off) * relevance[c] + trade_off * gain)
 
     return value
@@ -101,12 +101,12 @@ def xquad_value(relevance: Any, chances: Any, intents: Any, trade_off: float) ->
 def test_xquad_is_its_formula(make_world: Any, trade_off: float, weighted: bool, intents: str) -> None:
     world = make_world(4)
     if weighted:
-        world.subtopics = world.subtopics * np.random.default_rng(0).uniform(0.1, 1.0, world.subtopics.shape)
-    wanted = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
+        world.categories = world.categories * np.random.default_rng(0).uniform(0.1, 1.0, world.categories.shape)
+    wanted = world.user_categories / world.user_categories.sum(1, keepdims=True)
     if intents == "uniform":
         wanted = np.full_like(wanted, 1 / wanted.shape[1])
     expected = [
-        greedy(len(items), K, xquad_value(relevance, world.subtopics.astype(np.float32)[items], own, trade_off))
+        greedy(len(items), K, xquad_value(relevance, world.categories.astype(np.float32)[items], own, trade_off))
         for items, relevance, own in zip(world.candidates, world.relevance, wanted, strict=True)
     ]
     picks = XQuAD(trade_off=trade_off, intents=intents)(world.candidates, world.scores, K, features=world.features)
@@ -115,21 +115,21 @@ def test_xquad_is_its_formula(make_world: Any, trade_off: float, weighted: bool,
 
 def test_gains_that_differ_by_rounding_alone_are_equal() -> None:
     """In floating point 0.1 + 0.2 is above 0.3; the better rank must still win."""
-    features = Features(subtopics=[[0, 0, 1, 0], [1, 1, 0, 0]], user_subtopics=[[0.1, 0.2, 0.3, 0.4]])
+    features = Features(categories=[[0, 0, 1, 0], [1, 1, 0, 0]], user_categories=[[0.1, 0.2, 0.3, 0.4]])
     assert XQuAD(trade_off=1)([[0, 1]], [[1.0, 1.0]], 1, features=features).tolist() == [[0]]
 
 
 def test_weights_above_one_are_divided_by_the_largest(make_world: Any) -> None:
     world = make_world(5)
     xquad = XQuAD(trade_off=0.8)
-    weights = world.subtopics * np.random.default_rng(0).uniform(0.1, 1.0, world.subtopics.shape)
+    weights = world.categories * np.random.default_rng(0).uniform(0.1, 1.0, world.categories.shape)
     weights[0, 0] = 1.0
     picks = [
         xquad(
             world.candidates,
             world.scores,
             K,
-            features=Features(subtopics=scaled, user_subtopics=world.user_subtopics),
+            features=Features(categories=scaled, user_categories=world.user_categories),
         )
         for scaled in (weights, weights * 8)
     ]
@@ -163,11 +163,11 @@ def test_slots_by_coverage_keep_the_best_and_fill_the_rest(make_world: Any, slot
     world = make_world(7)
     kept = max(0, K - slots)
 
-    def new_subtopics(items: Any) -> Callable[[int, list[int]], float]:
-        has = world.subtopics[items] > 0
+    def new_categories(items: Any) -> Callable[[int, list[int]], float]:
+        has = world.categories[items] > 0
         return lambda c, chosen: float((has[c] & ~has[chosen].any(0)).sum())
 
-    expected = [greedy(len(items), K, new_subtopics(items), kept) for items in world.candidates]
+    expected = [greedy(len(items), K, new_categories(items), kept) for items in world.candidates]
     picks = SlotFilling(slots=slots)(world.candidates, world.scores, K, features=world.features)
     np.testing.assert_array_equal(picks, items_at(world, expected))
 
@@ -236,13 +236,13 @@ def test_dpp_at_a_low_trade_off_accepts_a_far_more_relevant_duplicate() -> None:
     assert DPP(trade_off=0.2)(candidates, scores, 2, features=LITTLE).tolist() == [[0, 2]]
 
 
-def test_similarity_of_subtopics(make_world: Any) -> None:
+def test_similarity_of_categories(make_world: Any) -> None:
     world = make_world(11)
-    by_subtopics = Features(subtopics=world.subtopics)
-    as_vectors = Features(vectors=world.subtopics)
+    by_categories = Features(categories=world.categories)
+    as_vectors = Features(vectors=world.categories)
     for method in (MMR, DPP):
         np.testing.assert_array_equal(
-            method(similarity="subtopics")(world.candidates, world.scores, K, features=by_subtopics),
+            method(similarity="categories")(world.candidates, world.scores, K, features=by_categories),
             method(similarity="vectors")(world.candidates, world.scores, K, features=as_vectors),
         )
 
@@ -255,16 +255,16 @@ def test_sorting_back_keeps_the_choice_and_restores_the_order(make_world: Any) -
     np.testing.assert_array_equal(np.sort(_ranks(world, plain), 1), _ranks(world, back))
 
 
-def test_probabilities_of_subtopics_spread_an_interaction_by_weight() -> None:
+def test_probabilities_of_categories_spread_an_interaction_by_weight() -> None:
     train = [[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     weights = [[3.0, 1.0], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]]
     expected = [[0.875, 0.125], [0.5, 0.5], [0.0, 0.0]]
-    np.testing.assert_allclose(subtopic_probabilities(train, weights), expected)
+    np.testing.assert_allclose(category_probabilities(train, weights), expected)
 
 
 def test_unknown_users_have_uniform_intents(make_world: Any) -> None:
     world = make_world(13)
-    nothing = Features(subtopics=world.subtopics, user_subtopics=np.zeros_like(world.user_subtopics))
+    nothing = Features(categories=world.categories, user_categories=np.zeros_like(world.user_categories))
     np.testing.assert_array_equal(
         XQuAD(intents="user")(world.candidates, world.scores, K, features=nothing),
         XQuAD(intents="uniform")(world.candidates, world.scores, K, features=nothing),

@@ -36,8 +36,8 @@ GOALS: tuple[dict[str, float], ...] = (
 def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: Any, user: int) -> float:
     """``ordered_worth + set_worth``, with the state that the search keeps."""
     terms, n = objective.terms, len(items)
-    indptr, indices, n_subtopics = terms.subtopics
-    shown, counts = np.zeros(len(indptr), np.int64), tuple(np.zeros((2, n_subtopics), np.int64))
+    indptr, indices, n_categories = terms.categories
+    shown, counts = np.zeros(len(indptr), np.int64), tuple(np.zeros((2, n_categories), np.int64))
     intents = terms.intents[user]
     goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
     goals = (*goals, terms.filling)
@@ -50,11 +50,11 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
         (np.zeros(depth, np.bool_), columns),
         counts,
         np.empty(n, np.bool_),
-        tuple(np.zeros((2, n_subtopics))),
-        (np.ones((1, n_subtopics)), np.zeros(1), np.zeros(1), np.ones(n_subtopics)),
+        tuple(np.zeros((2, n_categories))),
+        (np.ones((1, n_categories)), np.zeros(1), np.zeros(1), np.ones(n_categories)),
     )
     _stand(items, chosen, goals, state)
-    in_order = ordered_worth(chosen, items, relevance, goals, np.ones(n_subtopics))
+    in_order = ordered_worth(chosen, items, relevance, goals, np.ones(n_categories))
     return float(in_order + set_worth(items, chosen, goals, state))
 
 
@@ -88,18 +88,18 @@ def test_parts_add_up_to_the_worth_of_the_kernels(
 
 
 def test_a_list_with_a_known_answer() -> None:
-    """Two items of one subtopic and one of another, by hand."""
-    features = Features(subtopics=[[1, 0], [1, 0], [0, 1]], user_subtopics=[[3, 1]])
+    """Two items of one category and one of another, by hand."""
+    features = Features(categories=[[1, 0], [1, 0], [0, 1]], user_categories=[[3, 1]])
     method = ListSearch(trade_off=0.5, goals={"subtopic_coverage": 1.0, "alpha_ndcg": 1.0}, history_weight=0.4)
     pool = Pool.of([[0, 1, 2]], [[3.0, 2.0, 1.0]], features.device, features.n_items)
     objective = Objective.of(method, pool, 3, features)
     parts = objective.parts(np.array([[0, 1, 2]]), np.array([[1.0, 0.5, 0.0]]))
     discount = 1 / np.log2([2, 3, 4])
     assert parts.of("relevance")[0] == pytest.approx(0.5 * (discount[0] + 0.5 * discount[1]) / discount.sum())
-    np.testing.assert_allclose(parts.by_subtopic["coverage"], [0.25, 0.25])
+    np.testing.assert_allclose(parts.by_category["coverage"], [0.25, 0.25])
     ideal = discount[0] + discount[1] + 0.5 * discount[2]
-    of_subtopic = 0.5 * np.array([discount[0] + 0.5 * discount[1], discount[2]]) / ideal
-    np.testing.assert_allclose(parts.by_subtopic["alpha_dcg"], of_subtopic)
+    of_category = 0.5 * np.array([discount[0] + 0.5 * discount[1], discount[2]]) / ideal
+    np.testing.assert_allclose(parts.by_category["alpha_dcg"], of_category)
     assert parts.of("history")[0] == pytest.approx(0.2 * (0.75 * np.log(3) + 0.25 * np.log(2)) / np.log(4))
     assert parts.total[0] == pytest.approx(sum(parts.of(name)[0] for name in PARTS))
     empty = objective.parts(np.array([[0, -1, 2]]), np.array([[1.0, 9.9, 0.0]]))
@@ -113,7 +113,7 @@ def test_goals_alone_are_the_metrics(goal: str) -> None:
     world, k = make_candidates(5, n_users=20, n_candidates=12, n_items=24), 5
     objective = objective_of(world, ListSearch(trade_off=1.0, goals={goal: 1.0}), k)
     lists = world.candidates[:, :k]
-    context = Context(vectors=world.vectors, subtopics=world.subtopics)
+    context = Context(vectors=world.vectors, categories=world.categories)
     values = evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
     np.testing.assert_allclose(objective.parts(lists, np.zeros(lists.shape)).total, values, rtol=1e-5, atol=1e-7)
 
@@ -124,19 +124,19 @@ def test_goals_by_relevance_are_the_metrics_if_scores_are_labels(goal: str) -> N
     generator, k = np.random.default_rng(3), 6
     labels = generator.random((30, 20)) < 0.4
     labels[:, 0], labels[:, 1] = True, False  # scores of both kinds, so that they are scaled to 0 and 1
-    subtopics = (generator.random((20, 5)) < 0.4).astype(np.float32)
+    categories = (generator.random((20, 5)) < 0.4).astype(np.float32)
     lists = np.array([generator.permutation(20)[:k] for _ in labels])
-    features = Features(subtopics=subtopics)
+    features = Features(categories=categories)
     pool = Pool.of(np.tile(np.arange(20), (30, 1)), labels.astype(float), features.device, features.n_items)
     objective = Objective.of(ListSearch(trade_off=1.0, goals={goal: 1.0}), pool, k, features)
     totals = objective.parts(lists, np.take_along_axis(labels, lists, 1).astype(float)).total
-    context = Context(relevant=labels.astype(int), subtopics=subtopics)
+    context = Context(relevant=labels.astype(int), categories=categories)
     values = evaluate(lists, context, [f"{goal}@{k}"], bootstrap=0).values[f"{goal}@{k}"]
     if goal == "err_ia":
-        of_user = np.array([(subtopics[own] > 0).any(0).sum() for own in labels])
-        divisor = of_user / (subtopics > 0).any(0).sum()
+        of_user = np.array([(categories[own] > 0).any(0).sum() for own in labels])
+        divisor = of_user / (categories > 0).any(0).sum()
     else:
-        divisor = ideals(labels, subtopics > 0, k) * goal_units({goal: 1.0}, features, k, 30, 20)[goal]
+        divisor = ideals(labels, categories > 0, k) * goal_units({goal: 1.0}, features, k, 30, 20)[goal]
     np.testing.assert_allclose(totals, values * divisor, rtol=1e-6, atol=1e-9)
 
 
@@ -153,12 +153,12 @@ def ideals(labels: Any, member: Any, k: int) -> Any:
     return found
 
 
-def test_distances_split_by_subtopic() -> None:
+def test_distances_split_by_category() -> None:
     world, k = make_candidates(6, n_users=20, n_candidates=12, n_items=24), 6
     objective = objective_of(world, ListSearch(trade_off=0.7, goals={"ilad_subtopics": 1.0}), k)
     lists = world.candidates[:, :k].copy()
     lists[3, 2:] = -1
-    split = objective.distance_by_subtopic(lists)
+    split = objective.distance_by_category(lists)
     assert (split >= -1e-15).all()
     np.testing.assert_allclose(split.sum(1), objective.parts(lists, np.zeros(lists.shape)).of("distance"), atol=1e-14)
 

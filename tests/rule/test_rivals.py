@@ -120,11 +120,11 @@ def test_a_window_over_everything_is_the_plain_dpp(make_world: Any) -> None:
 def test_pm2_is_its_formula(make_world: Any, trade_off: float, focus: float, weighted: bool) -> None:
     world = make_world(25)
     if weighted:
-        world.subtopics = world.subtopics * np.random.default_rng(0).uniform(0.1, 1.0, world.subtopics.shape)
-    votes = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
+        world.categories = world.categories * np.random.default_rng(0).uniform(0.1, 1.0, world.categories.shape)
+    votes = world.user_categories / world.user_categories.sum(1, keepdims=True)
 
     def value_of(user: int) -> Value:
-        chances = world.subtopics.astype(np.float32).astype(float)[world.candidates[user]]
+        chances = world.categories.astype(np.float32).astype(float)[world.candidates[user]]
 
         def value(c: int, chosen: list[int]) -> float:
             seats = sum((chances[i] / chances[i].sum() for i in chosen if chances[i].any()), np.zeros(6))
@@ -141,11 +141,11 @@ def test_pm2_is_its_formula(make_world: Any, trade_off: float, focus: float, wei
 
 
 def test_pm2_allocates_places_like_seats() -> None:
-    """With votes of 6 : 3 : 1 and one subtopic per item, ten places are divided into six, three and one."""
-    subtopics = np.repeat(np.eye(3), 10, axis=0)
-    features = Features(subtopics=subtopics, user_subtopics=[[6, 3, 1]])
+    """With votes of 6 : 3 : 1 and one category per item, ten places are divided into six, three and one."""
+    categories = np.repeat(np.eye(3), 10, axis=0)
+    features = Features(categories=categories, user_categories=[[6, 3, 1]])
     picks = PM2(trade_off=1, focus=1)([np.arange(30)], [np.zeros(30)], 10, features=features)
-    assert subtopics[picks[0]].sum(0).tolist() == [6, 3, 1]
+    assert categories[picks[0]].sum(0).tolist() == [6, 3, 1]
 
 
 @pytest.mark.parametrize("trade_off", TRADE_OFFS)
@@ -155,11 +155,11 @@ def test_calibrated_is_its_formula(make_world: Any, trade_off: float, alpha: flo
     world = make_world(26, coarse=weighted)  # in a coarse world some user weights are 0
     world.scores = -np.sort(-np.random.default_rng(1).normal(size=world.scores.shape), axis=1)
     if weighted:
-        world.subtopics = world.subtopics * np.random.default_rng(0).uniform(0.1, 1.0, world.subtopics.shape)
-    wanted = world.user_subtopics / world.user_subtopics.sum(1, keepdims=True)
+        world.categories = world.categories * np.random.default_rng(0).uniform(0.1, 1.0, world.categories.shape)
+    wanted = world.user_categories / world.user_categories.sum(1, keepdims=True)
 
     def value_of(user: int) -> Value:
-        weights = world.subtopics.astype(np.float32).astype(float)[world.candidates[user]]
+        weights = world.categories.astype(np.float32).astype(float)[world.candidates[user]]
         p = wanted[user]
 
         def value(c: int, chosen: list[int]) -> float:
@@ -177,8 +177,8 @@ def test_calibrated_is_its_formula(make_world: Any, trade_off: float, alpha: flo
 def test_calibrated_lists_score_better_by_the_metric(make_world: Any) -> None:
     world = make_world(27, n_users=40)
     train = np.random.default_rng(0).random((40, 40)) < 0.2
-    context = Context(train=train, subtopics=world.subtopics)
-    features = Features(subtopics=world.subtopics, user_subtopics=context.history)
+    context = Context(train=train, categories=world.categories)
+    features = Features(categories=world.categories, user_categories=context.history)
     scores = [
         evaluate(
             Lists(Calibrated(trade_off=t)(world.candidates, world.scores, K, features=features), context),

@@ -15,10 +15,10 @@ from recprism.forms.vectors import load_export
 from recprism.models import Factors
 from recprism.operate.refitted_run import refit_run
 from recprism.runs.config import BudgetConfig
-from recprism.runs.jobs.concepts import find_concepts
 from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.export import export_run
+from recprism.runs.jobs.properties import find_properties
 from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.run import Run
 
@@ -55,7 +55,7 @@ def test_an_inner_product_of_more_numbers_returns_the_lists(run: Run) -> None:
     model = dials.applied_to(base)
     assert model.dim == base.dim + len(dials.names)
     np.testing.assert_array_equal(problem.rank(model)[0], dials.given)
-    scores = base.user @ base.item.T + dials.weights @ dials.concepts.values.T
+    scores = base.user @ base.item.T + dials.weights @ dials.properties.values.T
     np.testing.assert_allclose(model.user @ model.item.T, scores, atol=1e-4)
 
 
@@ -101,7 +101,7 @@ def test_a_setting_is_kept_for_one_user_in_exported_dials(
     assert set(shown.after) != set(shown.before)
     others = np.arange(len(after)) != row
     np.testing.assert_array_equal(after[others], before[others], "a setting of one user changed another's list")
-    column = run.factors().dim + run.subtopics().names.index("Animation")
+    column = run.factors().dim + run.categories().names.index("Animation")
     assert model.user[row, column] > 0.2 * (run.factors().user[row] @ run.factors().item.T).std()
     again = trained_run(4, 16)
     refit_run(again, run)
@@ -133,12 +133,12 @@ def test_a_setting_leaves_figures_and_lists_of_the_rule_alone(trained_run: Calla
 
 @pytest.mark.slow
 def test_settings_count_in_exports_that_have_the_dial(run: Run, tmp_path: Path) -> None:
-    by_cluster = {"concepts": ["clusters=5"]}
+    by_cluster = {"properties": ["clusters=5"]}
     plain = exported(run, tmp_path / "plain", **by_cluster)
     steer_run(run, 1, {"Animation": 0.3}, keep=True)
     kept = exported(run, tmp_path / "kept", **by_cluster)
     np.testing.assert_array_equal(kept.user, plain.user, "clusters have no dial of this name")
-    name = find_concepts(run, ["clusters=5"], run.problem().live()).names[0]
+    name = find_properties(run, ["clusters=5"], run.problem().live()).names[0]
     run.save_steering({1: {"Animation": 0.3, name: 0.1}})
     other = exported(run, tmp_path / "other", **by_cluster)
     row = int(np.flatnonzero(plain.user_ids == 1)[0])
@@ -147,14 +147,14 @@ def test_settings_count_in_exports_that_have_the_dial(run: Run, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_lifts_and_dials_together_return_live_lists(trained_run: Callable[..., Run], tmp_path: Path) -> None:
+def test_boosts_and_dials_together_return_live_lists(trained_run: Callable[..., Run], tmp_path: Path) -> None:
     run = trained_run(3, 16)
     diversify_within(run, BudgetConfig(goal="subtopic_coverage+shown_often", budgets={"ndcg@10": 0.3}))
     found = run.load_result()
     rule, live = found.own_rule(), found.context()
-    assert rule.lifts is not None
+    assert rule.boosts is not None
     _, folder, made = export_run(run, tmp_path / "dials", "dials")
-    wanted = DialsForm().compile(live, rule)  # weights, and the lifts of the certificate
+    wanted = DialsForm().compile(live, rule)  # weights, and the boosts of the certificate
     np.testing.assert_array_equal(live.rank(load_export(folder))[0], live.rank(wanted)[0])
     agreement = agreement_of(live, rule, wanted)
     assert made.agreement == agreement  # type: ignore[attr-defined]

@@ -26,7 +26,7 @@ NULL = {"n_planted": 0}
 def searched(**world: Any) -> tuple[CMB, Any]:
     made = make_planted(**world)
     base = Factors.from_arrays(made.user, made.item)
-    return CMB(diversity="subtopic_coverage", device="cpu").fit(base, made.split, made.subtopics), made
+    return CMB(diversity="subtopic_coverage", device="cpu").fit(base, made.split, made.categories), made
 
 
 def as_if_found(base: Factors, change: Perturbation, side: Any) -> CMB:
@@ -46,12 +46,12 @@ def as_if_found(base: Factors, change: Perturbation, side: Any) -> CMB:
         ({**NULL, "unrelated": "one", "seed": 1}, False),
         ({**NULL, "unrelated": "half", "seed": 0}, False),
     ],
-    ids=["planted", "planted, another", "one subtopic each", "one subtopic each, another", "half of the subtopics"],
+    ids=["planted", "planted, another", "one category each", "one category each, another", "half of the categories"],
 )
 def test_factors_are_named_only_where_they_are_planted(world: dict[str, Any], holds: bool) -> None:
     """On held-out users: on its own users, the search also succeeds in a world with nothing planted."""
     model, made = searched(**world)
-    found = run_checks(model, made.split, made.subtopics, Question("subtopic_coverage@10", "raw", draws=59))
+    found = run_checks(model, made.split, made.categories, Question("subtopic_coverage@10", "raw", draws=59))
     controls, notes = found.controls, found.notes
     verdict = Verdict.of(controls)
     assert verdict.holds == holds, verdict.sentence()
@@ -67,11 +67,11 @@ def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(side: str) 
     made = make_planted(n_users=300, n_items=200, n_planted=0, unrelated="one", seed=0)
     base = Factors.from_arrays(made.user, made.item)
     candidates, scores = base.rank(50, exclude=made.split.seen_before("test"))
-    wanted = ListSearch(trade_off=0.3)(candidates, scores, 10, features=Features(subtopics=made.subtopics))
+    wanted = ListSearch(trade_off=0.3)(candidates, scores, 10, features=Features(categories=made.categories))
     found = lists_to_vectors(base, wanted, exclude=made.split.seen_before("test"))
     model = as_if_found(base, found.perturbation, side)
     asked = Question("subtopic_coverage@10", "raw", draws=49)
-    verdict = Verdict.of(run_checks(model, made.split, made.subtopics, asked).controls)
+    verdict = Verdict.of(run_checks(model, made.split, made.categories, asked).controls)
     assert verdict.reason == "known users"
     assert "nothing about factors" in verdict.sentence()
 
@@ -79,7 +79,7 @@ def test_vectors_that_were_fitted_to_lists_say_nothing_about_factors(side: str) 
 @pytest.mark.slow
 def test_rankings_found_again_agree_in_a_planted_world() -> None:
     model, made = searched(seed=2)
-    found = stability(model, made.split, made.subtopics)
+    found = stability(model, made.split, made.categories)
     assert found is not None
     assert found.mean > 0.3
     assert found.n_rankings == 4
@@ -95,7 +95,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
         stability(
             as_if_found(base, Perturbation(user=delta), "user"),
             made.split,
-            made.subtopics,
+            made.categories,
         )
         for delta in (moves * of_factor, moves)
     )
@@ -105,7 +105,7 @@ def test_users_own_vectors_are_compared_as_they_are() -> None:
     assert agreeing.mean > 0.9
     assert abs(chance.mean) < 0.4
     both = as_if_found(base, Perturbation(item=torch.ones(base.item.shape), user=moves), "both")
-    assert stability(both, made.split, made.subtopics) is None, "such a search cannot be repeated for some users"
+    assert stability(both, made.split, made.categories) is None, "such a search cannot be repeated for some users"
 
 
 @pytest.mark.slow

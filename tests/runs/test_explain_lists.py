@@ -14,7 +14,7 @@ from recprism.data.readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rivals import MMR
-from recprism.rule import ListSearch, subtopic_probabilities
+from recprism.rule import ListSearch, category_probabilities
 from recprism.runs.jobs import explain_lists_of_run
 from recprism.runs.jobs.explain_lists import explain_lists_with_scores
 from recprism.runs.jobs.list_files import SideFiles
@@ -45,7 +45,7 @@ def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFact
     who = np.repeat(np.arange(len(items)), items.shape[1])
     pairs = {"user_id": users[who].tolist(), "item_id": ids[items.ravel()].tolist(), "score": scores.ravel()}
     pl.DataFrame(pairs).sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "scores.csv")
-    genres = problem.subtopics
+    genres = problem.categories
     named = ["|".join(genres.names[it] for it in genres.items.row(row)) for row in range(genres.items.n_rows)]
     pl.DataFrame({"item_id": ids.tolist(), "genres": named}).write_csv(folder / "items.csv")
     seen = problem.seen
@@ -55,7 +55,7 @@ def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFact
 
 
 def beside(files: dict[str, Any], **more: Any) -> SideFiles:
-    return SideFiles(items=files["folder"] / "items.csv", categories=CategoryColumns(("genres",), "|"), **more)
+    return SideFiles(items=files["folder"] / "items.csv", category_columns=CategoryColumns(("genres",), "|"), **more)
 
 
 @pytest.mark.slow
@@ -63,9 +63,9 @@ def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any])
     found = explain_lists_of_run(files["new"], files["base"], files["run"], draws=3)
     problem = files["problem"]
     items, scores = (array[:, :200] for array in problem.candidates)
-    history = subtopic_probabilities(problem.seen, problem.subtopics)
+    history = category_probabilities(problem.seen, problem.categories)
     about = {"history": history, "popularity": problem.seen.col_counts, "draws": 3}
-    wanted = fit_choice_model(items, scores, items[:, :K], files["lists"], problem.subtopics, **about)
+    wanted = fit_choice_model(items, scores, items[:, :K], files["lists"], problem.categories, **about)
     assert found.model.to_dict() == wanted.to_dict()
     assert found.model.explained > 0.95
     assert (found.skipped, found.notes) == ({}, ())

@@ -84,7 +84,7 @@ def test_what_the_model_does_not_know_is_left_out_and_counted(
     }
     assert pairs == before, "all their interactions are there and no others"
     names = {item: _names(small, split.item_ids, item) for item in knows.item_ids.tolist()[:50]}
-    assert names == {item: [run.subtopics().names[it] for it in _row(run, item)] for item in names}
+    assert names == {item: [run.categories().names[it] for it in _row(run, item)] for item in names}
 
 
 def _ids(split: Split) -> tuple[list[int], list[int]]:
@@ -93,11 +93,11 @@ def _ids(split: Split) -> tuple[list[int], list[int]]:
 
 
 def _names(data: Dataset, ids: np.ndarray, item: int) -> list[str]:
-    return [data.subtopics.names[it] for it in data.subtopics.items.row(int(np.flatnonzero(ids == item)[0]))]
+    return [data.categories.names[it] for it in data.categories.items.row(int(np.flatnonzero(ids == item)[0]))]
 
 
 def _row(run: Run, item: int) -> np.ndarray:
-    return run.subtopics().items.row(int(np.flatnonzero(run.split().item_ids == item)[0]))
+    return run.categories().items.row(int(np.flatnonzero(run.split().item_ids == item)[0]))
 
 
 def test_ids_of_another_kind_are_refused_before_anything_is_written(
@@ -124,11 +124,11 @@ def test_vectors_in_another_order_are_refused_until_they_are_aligned(
     factors: Factors, small: Dataset, split: Split
 ) -> None:
     with pytest.raises(InputError, match=r"the users of the model are not those of the split in the same order"):
-        Problem(factors, split, small.subtopics, "test")
+        Problem(factors, split, small.categories, "test")
     shuffled = aligned(factors, split).of_items(np.arange(split.n_items)[::-1])
     with pytest.raises(InputError, match=r"the items of the model are not those"):
-        Problem(shuffled, split, small.subtopics, "test")
-    lists = Problem(aligned(shuffled, split), split, small.subtopics, "test").base_lists
+        Problem(shuffled, split, small.categories, "test")
+    lists = Problem(aligned(shuffled, split), split, small.categories, "test").base_lists
     ids, _ = factors.recommend(split.user_ids[3], factors.n_items)
     fresh = [item for item in ids.tolist() if item not in set(split.item_ids[split.seen_before_test.row(3)].tolist())]
     assert split.item_ids[lists[3]].tolist() == fresh[:10]

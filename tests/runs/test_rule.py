@@ -55,7 +55,7 @@ def test_the_rule_is_stored_in_plain_values(run: Run) -> None:
     assert set(stored["rule"]) == {
         *("goals", "trade_off", "history_weight", "history_window", "units", "k", "candidates", "limits")
     }
-    assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.subtopics()))
+    assert stored["rule"]["units"]["subtopic_coverage"] == pytest.approx(1 / len(run.categories()))
 
 
 def test_one_user_gets_the_list_that_all_users_together_get(run: Run, problem: Problem) -> None:
@@ -112,7 +112,7 @@ def test_dials_are_compiled_for_live_lists_and_half_of_alpha_is_half_the_trade_o
     assert (form.name, folder) == ("dials", tmp_path / "dials")
     assert isinstance(made, Export)
     assert (made.form, made.alpha) == ("dials", alpha)
-    assert made.dim == case.factors.dim + len(case.subtopics)
+    assert made.dim == case.factors.dim + len(case.categories)
     given, wanted = case.rank(load_export(folder))[0], case.rank(rule.at(alpha * rule.trade_off))[0]
     equal = (np.sort(given, 1) == np.sort(wanted, 1)).all(1)
     assert equal.mean() > 0.9

@@ -27,7 +27,7 @@ def run(trained_run: Callable[..., Run]) -> Run:
 @pytest.mark.parametrize("budget", [0.01, *(pytest.param(it, marks=pytest.mark.slow) for it in (0.05, 0.2))])
 def test_a_budget_reaches_as_far_as_the_search_within_it(run: Run, budget: float) -> None:
     path = stored_path(run, "subtopic_coverage")
-    problem = Problem(run.factors(), run.split(), run.subtopics(), "test")
+    problem = Problem(run.factors(), run.split(), run.categories(), "test")
     kept = within_budget(problem, BudgetQuestion.of("sc", {"ndcg@10": budget}))
     at = path.reach(budget)
     assert path.trade_offs[at] == (0.0 if kept.rule is None else kept.rule.trade_off)

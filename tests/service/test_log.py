@@ -163,11 +163,11 @@ def test_the_folder_of_the_log_may_be_text() -> None:
     assert Settings(log="served").log_folder == Path("served")
 
 
-def test_a_rule_of_lifts_has_no_holdout(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_of_boosts_has_no_holdout(call: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import numpy as np
 
-    file_of(goals={}, lifts=np.linspace(0, 1, 60)).write(tmp_path / "lifts")
-    assert call("serve", tmp_path / "lifts", "--port", 0, "--holdout", "5%", "--holdout-price", "0") == 2
+    file_of(goals={}, boosts=np.linspace(0, 1, 60)).write(tmp_path / "boosts")
+    assert call("serve", tmp_path / "boosts", "--port", 0, "--holdout", "5%", "--holdout-price", "0") == 2
     assert "a holdout cannot have another" in capsys.readouterr().err
 
 

@@ -20,9 +20,9 @@ from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.common.compile import cache_folder
 from recprism.data import SparseRows
+from recprism.data.categories import Categories
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.reasons.questions import why_list
 from recprism.forms import RuleFile, collect_rule
@@ -66,9 +66,9 @@ def world(seed: int, k: int = 6, **constraints: Any) -> Problem:
         for share in (0.2, 0.1)
     )
     split = Split(train, SparseRows.empty((USERS, ITEMS)), held_out, factors.user_ids, factors.item_ids)
-    of_item, of_topic = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
-    subtopics = Subtopics.from_pairs(of_item, np.array(NAMES)[of_topic], ITEMS)
-    return Problem(factors, split, subtopics, "test", k, constraints=constraints)
+    of_item, of_category = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
+    categories = Categories.from_pairs(of_item, np.array(NAMES)[of_category], ITEMS)
+    return Problem(factors, split, categories, "test", k, constraints=constraints)
 
 
 def request_of(problem: Problem, user: int) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def test_a_history_window_counts_the_last_items_only(seed: int, window: int) -> 
     known = whole.split.live().train
     place = np.random.default_rng(seed).permutation(len(known)).astype(np.int32)
     split = replace(whole.split, order=HistoryOrder(known, place))
-    problem = Problem(whole.factors, split, whole.subtopics, "test", whole.k, history_window=window)
+    problem = Problem(whole.factors, split, whole.categories, "test", whole.k, history_window=window)
     rule = rule_of(problem, ("subtopic_coverage",), 0.2, 0.5)
     online = ServedRule(collect_rule(problem, rule, vectors=True, histories=True))
     assert online.file.history_window == window
@@ -538,9 +538,9 @@ def test_rules_that_need_all_users_are_refused() -> None:
         collect_rule(problem, rule_of(problem, ("catalogue_coverage",), 0.2, 0.0))
 
 
-def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
+def test_boosts_choose_the_items_and_own_scores_put_them_in_order() -> None:
     problem = world(4)
-    rule = replace(rule_at(problem, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
+    rule = replace(rule_at(problem, "gini", 0.5), boosts=np.random.default_rng(0).standard_normal(ITEMS))
     wanted, _ = problem.rank(rule)
     online = served(problem, rule)
     for user in range(USERS):
@@ -554,9 +554,9 @@ def test_lifts_choose_the_items_and_own_scores_put_them_in_order() -> None:
         online.rerank(**request_of(problem, 0), price=0.1)
 
 
-def test_a_pin_leaves_the_other_places_to_lifted_items() -> None:
+def test_a_pin_leaves_the_other_places_to_boosted_items() -> None:
     problem = world(4)
-    rule = replace(rule_at(problem, "gini", 0.5), lifts=np.random.default_rng(0).standard_normal(ITEMS))
+    rule = replace(rule_at(problem, "gini", 0.5), boosts=np.random.default_rng(0).standard_normal(ITEMS))
     online = served(problem, rule)
     for user in range(USERS):
         request = request_of(problem, user)

@@ -19,7 +19,7 @@ from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
 from recprism.studio.app import create_app
 
-RULES = {"rule": "sc", "lifts": "gini"}
+RULES = {"rule": "sc", "boosts": "gini"}
 """Run -> the goal of its rule."""
 
 
@@ -27,7 +27,7 @@ RULES = {"rule": "sc", "lifts": "gini"}
 def shelf(
     trained_run: Callable[..., Run], searched_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A folder of runs: plain, changed (by players), rule, lifts, unlabelled, empty, broken (cut short)."""
+    """A folder of runs: plain, changed (by players), rule, boosts, unlabelled, empty, broken (cut short)."""
     root = tmp_path_factory.mktemp("shelf")
     data = load_dataset("ml-latest-small")
     split = data.split(seed=0)

@@ -32,7 +32,7 @@ from recprism.runs.run import Run
 from recprism.runs.stored_path import stored_path
 from recprism.studio import commands, downloads, schemas
 
-RULES = ("rule", "lifts")
+RULES = ("rule", "boosts")
 Wait = Callable[[TestClient, str], dict[str, object]]
 
 
@@ -119,7 +119,7 @@ def test_payers_are_those_of_the_audit(client: TestClient, shelf: Path) -> None:
     problem = Run.open(shelf / "plain").problem()
     lists = stored_path(Run.open(shelf / "plain"), "subtopic_coverage").lists
     values = [problem.judge(it, ("ndcg@10",))["ndcg@10"] for it in (lists[0], lists[3])]
-    expected = by_segment(*values, user_segments(problem.split.train, problem.subtopics))
+    expected = by_segment(*values, user_segments(problem.split.train, problem.categories))
     found = get(client, "/plain/payers", goal="subtopic_coverage", point=3)
     assert found["sentence"] == expected.sentence()
     assert [row["segment"] for row in found["rows"]] == [row.segment for row in expected.rows]
@@ -189,7 +189,7 @@ def test_a_mix_has_one_name_and_an_impossible_one_is_refused(client: TestClient)
     assert get(client, "/plain")["problem"] == ""
     assert client.post("/api/runs/plain/paths/" + "+".join(["sc"] * 100)).status_code == 422
     assert client.post("/api/runs/plain/paths/gini").status_code == 404
-    assert client.post("/api/runs/lifts/paths/gini").status_code == 202, "the goal of that run"
+    assert client.post("/api/runs/boosts/paths/gini").status_code == 202, "the goal of that run"
 
 
 def test_search_finds_users_and_items(client: TestClient) -> None:
@@ -340,7 +340,7 @@ def test_a_change_by_players_has_lists_and_no_reasons(client: TestClient) -> Non
 
 def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
     problem = Run.open(shelf / "plain").problem()
-    light = user_segments(problem.split.train, problem.subtopics)["light"]
+    light = user_segments(problem.split.train, problem.categories)["light"]
     answer = get(client, "/plain/segment", segment="light", point=8)
     assert answer["total"] == int(light.sum())
     assert {it["user"] for it in answer["users"]} <= set(problem.split.user_ids[light].tolist())
@@ -351,14 +351,14 @@ def test_a_segment_lists_its_users(client: TestClient, shelf: Path) -> None:
 def test_all_results_are_in_one_table(client: TestClient) -> None:
     rows = {row["name"]: row for row in client.get("/api/results").json()}
     assert set(rows) >= {"plain", "changed", *RULES, "unlabelled", "empty", "broken"}
-    assert rows["lifts"]["test"] == rows["rule"]["test"] == "1"
+    assert rows["boosts"]["test"] == rows["rule"]["test"] == "1"
     assert rows["unlabelled"]["test"] == "", "nothing is held out"
     assert rows["rule"]["changes"]["subtopic_coverage@10"] > 0
     assert (rows["empty"]["state"], rows["broken"]["test"]) == ("begun", "")
 
 
 def test_a_comparison_says_what_is_comparable(client: TestClient) -> None:
-    same = client.get("/api/compare", params={"first": "rule", "second": "lifts"}).json()
+    same = client.get("/api/compare", params={"first": "rule", "second": "boosts"}).json()
     assert same["same_test"]
     assert "Figures can be compared" in same["sentences"][0]
     other = client.get("/api/compare", params={"first": "rule", "second": "unlabelled"}).json()
@@ -469,7 +469,7 @@ def test_ids_may_be_text(tmp_path: Path, wait: Wait) -> None:
     table.write_csv(tmp_path / "taken.csv")
     items = pl.DataFrame({"item_id": [f"i&{i}" for i in range(40)], "kind": [f"k{i % 4}" for i in range(40)]})
     items.write_csv(tmp_path / "items.csv")
-    data = load_files(tmp_path / "taken.csv", items=tmp_path / "items.csv", subtopic_column="kind")
+    data = load_files(tmp_path / "taken.csv", items=tmp_path / "items.csv", category_column="kind")
     split = data.split(seed=0)
     run = Run.create(tmp_path / "text", RunConfig())
     run.save_data(data, split)

@@ -11,7 +11,7 @@ from recprism.cmb import CMB, permuted
 from recprism.cmb.factors._ranking import shared
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.naming import Labels, name_coordinates
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.perturbation import Perturbation
@@ -24,7 +24,7 @@ SEEDS = range(20)
 
 def learned(world: Planted, seed: int = 0) -> CMB:
     factors = Factors.from_arrays(world.user, world.item)
-    return CMB(diversity="subtopic_coverage", seed=seed, device="cpu").fit(factors, world.split, world.subtopics)
+    return CMB(diversity="subtopic_coverage", seed=seed, device="cpu").fit(factors, world.split, world.categories)
 
 
 def moved(world: Planted, seed: int = 0) -> np.ndarray:
@@ -45,14 +45,14 @@ def test_shared_puts_the_planted_factors_on_top_and_sizes_do_not() -> None:
 
 
 def test_the_distribution_of_planted_factors_does_not_identify_them() -> None:
-    """The same vectors with the subtopics of other items: no factor stands out."""
+    """The same vectors with the categories of other items: no factor stands out."""
     found = []
     for seed in range(5):
         world = make_planted(seed=seed)
-        has = world.subtopics.items
+        has = world.categories.items
         other = np.random.default_rng(seed).permutation(has.n_rows)
-        names = np.asarray(world.subtopics.names)[has.indices]
-        mixed = replace(world, subtopics=Subtopics.from_pairs(other[has.row_of_entry], names, has.n_rows))
+        names = np.asarray(world.categories.names)[has.indices]
+        mixed = replace(world, categories=Categories.from_pairs(other[has.row_of_entry], names, has.n_rows))
         found.append(mixed.precision(shared(moved(mixed, seed))))
     assert np.mean(found) <= 0.5
 
@@ -60,7 +60,7 @@ def test_the_distribution_of_planted_factors_does_not_identify_them() -> None:
 def test_lists_lack_diversity_and_the_learner_brings_it() -> None:
     world = make_planted(seed=0)
     model = learned(world)
-    judge = Evaluator.on(world.split, "validation", model.base_, world.subtopics, ["subtopic_coverage@10"])
+    judge = Evaluator.on(world.split, "validation", model.base_, world.categories, ["subtopic_coverage@10"])
     before, after = (judge.means(factors)["subtopic_coverage@10"] for factors in (model.base_, model.factors_))
     assert before < 0.7
     assert after > before + 0.05
@@ -69,7 +69,7 @@ def test_lists_lack_diversity_and_the_learner_brings_it() -> None:
 @pytest.mark.parametrize("unrelated", ["half", "one"])
 def test_with_nothing_planted_no_factor_gets_a_name(unrelated: str) -> None:
     worlds = [make_planted(n_planted=0, unrelated=unrelated, seed=seed) for seed in range(10)]  # type: ignore[arg-type]
-    named = [any(it.reliable for it in name_coordinates(w.item, Labels.of(w.subtopics))) for w in worlds]
+    named = [any(it.reliable for it in name_coordinates(w.item, Labels.of(w.categories))) for w in worlds]
     assert sum(named) <= 2
     assert not len(worlds[0].planted)
 
@@ -78,7 +78,7 @@ def test_with_nothing_planted_a_shuffled_change_does_as_well() -> None:
     world = make_planted(n_planted=0, seed=3)
     model = learned(world)
     assert model.delta_.item is not None
-    judge = Evaluator.on(world.split, "validation", model.base_, world.subtopics, ["subtopic_coverage@10"])
+    judge = Evaluator.on(world.split, "validation", model.base_, world.categories, ["subtopic_coverage@10"])
     shuffled = [Perturbation(item=permuted(model.delta_.item, seed, "item")) for seed in range(5)]
     others = [judge.means(it.applied_to(model.base_))["subtopic_coverage@10"] for it in shuffled]
     assert judge.means(model.factors_)["subtopic_coverage@10"] - np.mean(others) < 0.002
@@ -86,7 +86,7 @@ def test_with_nothing_planted_a_shuffled_change_does_as_well() -> None:
 
 def test_planted_factors_do_get_names() -> None:
     world = make_planted(seed=1)
-    names = name_coordinates(world.item, Labels.of(world.subtopics))
+    names = name_coordinates(world.item, Labels.of(world.categories))
     assert [number for number, name in enumerate(names) if name.reliable] == world.planted.tolist()
 
 

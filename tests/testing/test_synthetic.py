@@ -25,7 +25,7 @@ SCORES = WORLD.user @ WORLD.item.T + WORLD.appeal
 
 def test_measured_values_are_those_of_the_library() -> None:
     labels = WORLD.labels(np.arange(WORLD.n_users), np.random.default_rng(0))
-    lists = diversified(SCORES, WORLD.subtopics, 0.1)
+    lists = diversified(SCORES, WORLD.categories, 0.1)
     ours, theirs = measured(lists, labels, METRICS), evaluate(lists, Context(relevant=labels), METRICS, bootstrap=0)
     for metric in METRICS:
         np.testing.assert_allclose(ours[metric], theirs.values[metric], atol=1e-12)
@@ -54,7 +54,7 @@ def test_gains_of_recall_add_up_to_the_chance_of_a_label() -> None:
 
 def test_the_mean_of_draws_is_the_expectation() -> None:
     generator = np.random.default_rng(1)
-    lists = diversified(SCORES, WORLD.subtopics, 0.0)
+    lists = diversified(SCORES, WORLD.categories, 0.0)
     judged = (1 - (1 - WORLD.probability.astype(float)).prod(axis=1)).sum()
     drawn = draw_values(WORLD, [lists], METRICS, 60_000, generator)[0]
     for metric in METRICS:
@@ -63,18 +63,18 @@ def test_the_mean_of_draws_is_the_expectation() -> None:
         assert abs(values.mean() - truth) < 4 * values.std() / np.sqrt(len(values))
 
 
-def test_diversity_costs_accuracy_and_shows_more_subtopics() -> None:
-    ladder = [diversified(SCORES, WORLD.subtopics, strength) for strength in (0.0, 0.3, 1.0)]
+def test_diversity_costs_accuracy_and_shows_more_categories() -> None:
+    ladder = [diversified(SCORES, WORLD.categories, strength) for strength in (0.0, 0.3, 1.0)]
     np.testing.assert_array_equal(ladder[0], np.argsort(-SCORES, axis=1, kind="stable")[:, :20])
     worth = [WORLD.expected("ndcg@10", lists).sum() for lists in ladder]
     assert worth == sorted(worth, reverse=True)
-    seen = [WORLD.subtopics.items.dense()[lists[:, :10]].any(axis=1).sum(axis=1).mean() for lists in ladder]
+    seen = [WORLD.categories.items.dense()[lists[:, :10]].any(axis=1).sum(axis=1).mean() for lists in ladder]
     assert seen == sorted(seen)
     assert all(len(set(row)) == 20 for row in ladder[2].tolist())
 
 
 def test_lists_of_a_wanted_loss() -> None:
-    ladder = [diversified(SCORES, WORLD.subtopics, strength) for strength in (0.0, 0.3, 1.0)]
+    ladder = [diversified(SCORES, WORLD.categories, strength) for strength in (0.0, 0.3, 1.0)]
     base = WORLD.expected("ndcg@10", ladder[0]).sum()
     generator = np.random.default_rng(2)
     for loss in (0.002, 0.01, 0.02):
@@ -98,12 +98,12 @@ def test_the_same_seed_gives_the_same_world() -> None:
 def test_a_draw_is_a_data_set_like_any_other() -> None:
     data = WORLD.dataset(seed=5)
     split = data.split(seed=0)
-    assert data.stats()["subtopics"] == 6
+    assert data.stats()["categories"] == 6
     assert len(split.train) + len(split.validation) + len(split.test) == len(data.interactions)
-    assert data.subtopics.items.n_rows == split.n_items == len(data.attributes)
+    assert data.categories.items.n_rows == split.n_items == len(data.attributes)
     number = int(data.interactions.item_ids[3][1:])
-    own = {data.subtopics.names[at] for at in data.subtopics.items.row(3)}
-    assert own == {WORLD.subtopics.names[at] for at in WORLD.subtopics.items.row(number)}
+    own = {data.categories.names[at] for at in data.categories.items.row(3)}
+    assert own == {WORLD.categories.names[at] for at in WORLD.categories.items.row(number)}
 
 
 def test_bad_input_is_named() -> None:
@@ -111,4 +111,4 @@ def test_bad_input_is_named() -> None:
         make_world(10, 40, takes=50)
     for metric in ("map@10", "ndcg", "recall@0"):
         with pytest.raises(InputError, match=f"not of '{metric}'"):
-            WORLD.expected(metric, diversified(SCORES, WORLD.subtopics, 0.0))
+            WORLD.expected(metric, diversified(SCORES, WORLD.categories, 0.0))

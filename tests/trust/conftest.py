@@ -20,7 +20,7 @@ class Files:
     """What the world is as files: rows of text, header first."""
 
     interactions: list[str]
-    subtopics: list[str]
+    categories: list[str]
 
 
 @pytest.fixture(scope="session")
@@ -35,16 +35,16 @@ def files() -> Files:
         weight *= np.linspace(2.0, 0.5, ITEMS)
         taken = luck.choice(ITEMS, 20, replace=False, p=weight / weight.sum())
         rows += [f"{100 + user},{500 + item}" for item in taken.tolist()]
-    topics = [f"{500 + item},k{kind}" for item in range(ITEMS) for kind in kinds[item]]
-    return Files(["user_id,item_id", *rows], ["item_id,subtopic", *topics])
+    categories = [f"{500 + item},k{kind}" for item in range(ITEMS) for kind in kinds[item]]
+    return Files(["user_id,item_id", *rows], ["item_id,category", *categories])
 
 
 @pytest.fixture(scope="session")
 def world(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("world")
     (folder / "a.csv").write_text("\n".join(files.interactions) + "\n", encoding="utf-8")
-    (folder / "s.csv").write_text("\n".join(files.subtopics) + "\n", encoding="utf-8")
-    return load_files(folder / "a.csv", subtopics=folder / "s.csv")
+    (folder / "s.csv").write_text("\n".join(files.categories) + "\n", encoding="utf-8")
+    return load_files(folder / "a.csv", categories=folder / "s.csv")
 
 
 @pytest.fixture(scope="session")

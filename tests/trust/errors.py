@@ -68,17 +68,17 @@ train --data a.csv --column item_id=sku -o new
 train --data a.csv --column item_id -o new
 train --data colons.csv -o new
 train --data a.csv --column colour=sku -o new
-train --data a.csv --items lists_in_text.csv --subtopic-column genres -o new
-train --data a.csv --items items.csv --subtopic-column tag_* -o new
-train --data a.csv --subtopic-separator "&" -o new
+train --data a.csv --items lists_in_text.csv --category-column genres -o new
+train --data a.csv --items items.csv --category-column tag_* -o new
+train --data a.csv --category-separator "&" -o new
 train --data ml-latest-small --items items.csv -o new
 train --data a.csv --preset paper -o new
-train --data a.csv --subtopics s.csv --items items.csv --subtopic-column title -o new
-train --data a.csv --subtopics nothing.csv -o new
-train --data a.csv --subtopics a.csv -o new
-train --data a.csv --items items.csv --subtopic-column genre -o new
+train --data a.csv --categories s.csv --items items.csv --category-column title -o new
+train --data a.csv --categories nothing.csv -o new
+train --data a.csv --categories a.csv -o new
+train --data a.csv --items items.csv --category-column genre -o new
 train --data a.csv --items nocolumn.csv -o new
-train --data a.csv --subtopic-column genre -o new
+train --data a.csv --category-column genre -o new
 train --data a.csv --threshold high -o new
 train --data a.csv --threshold nan -o new
 train --data a.csv --min-user 1000 -o new
@@ -102,7 +102,7 @@ train -o new --data a.csv --set epochs=abc
 train -o new --data a.csv --set learning_rate=nan
 train -o new --data a.csv --set start=random
 train -o new --data a.csv --split paper --set patience=2
-train -o new --data a.csv --subtopics negative.csv
+train -o new --data a.csv --categories negative.csv
 train -o new --data huge.csv
 train --resume nowhere
 train --resume run --model als
@@ -137,13 +137,13 @@ evaluate-lists lists.csv --column rank=place
 evaluate run --held-out lists.csv
 evaluate run --held-out nothing.csv
 evaluate run --against-name bold
-evaluate-lists lists.csv --run run --subtopics s.csv
+evaluate-lists lists.csv --run run --categories s.csv
 evaluate-lists lists.csv --part validation
 evaluate-lists lists.csv --run run --missing drop
 evaluate-lists lists.csv --catalogue-size 1
 evaluate-lists lists.csv -m paper
-evaluate-lists lists.csv --subtopics nocolumn.csv
-evaluate-lists lists.csv --subtopics a.csv
+evaluate-lists lists.csv --categories nocolumn.csv
+evaluate-lists lists.csv --categories a.csv
 evaluate-lists lists.csv --items nocolumn.csv
 evaluate run --against nowhere
 evaluate run --seed -1
@@ -161,7 +161,7 @@ import --user-vectors u.npy --item-vectors i.npy --metric euclid -o made
 import --user-vectors u.npy --item-vectors i.npy --set-aside 0.2 -o made
 import --user-vectors u.npy --item-vectors i.npy --interactions a.csv --held-out a.csv --set-aside 0.2 -o made
 import --user-vectors u.npy --item-vectors i.npy --interactions nocolumn.csv -o made
-import --user-vectors u.npy --item-vectors i.npy --subtopic-column genres -o made
+import --user-vectors u.npy --item-vectors i.npy --category-column genres -o made
 import --user-vectors u.npy --item-vectors i.npy -o run
 Audits and diversity
 audit
@@ -237,24 +237,24 @@ why certified --user 1 --item 1 --why-not 2
 why certified --user 1 --what-if colour=red
 explain-lists lists.csv
 explain-lists nowhere.csv --run run
-dials certified --concepts colour
-dials certified --concepts clusters=few
-dials certified --concepts nothing.csv
-dials certified --concepts strange_items.csv
-dials certified --concepts only_ids.csv
-dials certified --concepts no_values.csv
-dials certified --concepts infinite.csv
-dials certified --concepts popularity,popularity
-dials certified --concepts categories --min-support 50
+dials certified --properties colour
+dials certified --properties clusters=few
+dials certified --properties nothing.csv
+dials certified --properties strange_items.csv
+dials certified --properties only_ids.csv
+dials certified --properties no_values.csv
+dials certified --properties infinite.csv
+dials certified --properties popularity,popularity
+dials certified --properties categories --min-support 50
 dials certified --rest item-vectors
 dials certified --user 999
 dials uncategorised
-dials uncategorised --concepts categories
+dials uncategorised --properties categories
 dials run
-explain run --concepts popularity
-explain-lists lists.csv --scores a.csv --concepts clusters=3
+explain run --properties popularity
+explain-lists lists.csv --scores a.csv --properties clusters=3
 explain-lists lists.csv --run run --train a.csv
-explain-lists lists.csv --run run --concepts popularity
+explain-lists lists.csv --run run --properties popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 steer certified --user 1 --set Drama=0.1
@@ -367,7 +367,7 @@ def folder_of_files(folder: Path) -> None:
     rows = "".join(f"{u},{i}\n" for u, i in pairs)
     texts = {
         "a.csv": "user_id,item_id\n" + rows,
-        "s.csv": "item_id,subtopic\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)),
+        "s.csv": "item_id,category\n" + "".join(f"{i},k{i % 3}\n" for i in range(20)),
         "items.csv": "item_id,title\n" + "".join(f"{i},Film {i}\n" for i in range(20)),
         "empty.csv": "",
         "header.csv": "user_id,item_id\n",
@@ -389,7 +389,7 @@ def folder_of_files(folder: Path) -> None:
         "only_ids.csv": "item_id,title\n1,Film\n",
         "no_values.csv": "item_id,price\n1,\n2,\n",
         "infinite.csv": "item_id,price\n1,inf\n2,3\n",
-        "negative.csv": "item_id,subtopic,weight\n1,k0,-1\n2,k1,2\n",
+        "negative.csv": "item_id,category,weight\n1,k0,-1\n2,k1,2\n",
         "huge.csv": "user_id,item_id,rating\n1,2,1e300\n1,3,4\n",
     }
     for name, text in texts.items():
@@ -433,7 +433,7 @@ def _runs(folder: Path) -> None:
     from recprism.runs.jobs.diversify import diversify_within
     from recprism.runs.run import Run
 
-    data = load_files(folder / "a.csv", subtopics=folder / "s.csv")
+    data = load_files(folder / "a.csv", categories=folder / "s.csv")
     for name, seed in (("untrained", 0), ("run", 0), ("second", 1)):
         split = data.split(seed=seed)
         run = Run.create(folder / name, RunConfig(seed=seed, device="cpu"))
@@ -453,7 +453,7 @@ def _runs(folder: Path) -> None:
         shutil.copytree(folder / "run", folder / copy)
     found = Run.open(folder / "found")
     found.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-    search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.subtopics())
+    search = CMB(iterations=2, device="cpu").fit(found.factors(), found.split(), found.categories())
     found.save_result(Result.of_vectors(found.problem(), search.changed()))
     shutil.copytree(folder / "plain", folder / "uncategorised")
     for name, goal in (("certified", "subtopic_coverage"), ("uncategorised", "ilad")):

@@ -24,7 +24,7 @@ from recprism.runs.run import Run
 READ: dict[str, Callable[[Run], object]] = {
     "split.parquet": Run.factors,
     "items.parquet": Run.items,
-    "subtopics.parquet": Run.subtopics,
+    "categories.parquet": Run.categories,
     "factors.safetensors": Run.factors,
     "factors.json": Run.factors,
     "delta.safetensors": Run.load_result,
@@ -46,7 +46,7 @@ def two(world: Dataset, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
         run.save_data(world, split)
         run.save_factors(BPRMF(epochs=2, dim=4).fit(split, seed=seed, device="cpu"))
         run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-        search = CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.subtopics)
+        search = CMB(iterations=2 + seed, device="cpu").fit(run.factors(), split, world.categories)
         run.save_result(Result.of_vectors(run.problem(), search.changed()))
         run.save_certificate({"certificate": {"sentence": f"made {seed}"}})
         run.save_explanation({"verdict": seed})
@@ -111,7 +111,7 @@ def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path)
     found, before = run.load_result(), run.metrics()
     base = found.problem.factors
     turned = base.with_vectors(user=-base.user, item=-base.item)
-    problem = Problem(turned, run.split(), run.subtopics())
+    problem = Problem(turned, run.split(), run.categories())
     run.save_result(Result(problem, Goal.parse("sc"), rule_at(problem, "sc", 0.1)))
     assert run.metrics().equals(before)
     assert (run.factors().user == turned.user).all()

@@ -30,7 +30,7 @@ TAKEN: dict[str, Callable[[Any], Any]] = {
     "vectors": lambda it: Context(vectors=it),
     "attributes": lambda it: Context(attributes=it),
     "numbers of popularity": lambda it: Context(popularity=it[:, 0]),
-    "weights of subtopics": lambda it: Context(subtopics=it),
+    "weights of categories": lambda it: Context(categories=it),
     "vectors of a re-ranker": lambda it: Features(vectors=it),
 }
 

@@ -47,7 +47,7 @@ def factors(split: Split) -> Factors:
 @pytest.fixture(scope="module")
 def problems(factors: Factors, split: Split, other: Split, world: Dataset) -> tuple[Problem, Problem]:
     """Before the test labels that are, and before the random ones."""
-    return tuple(Problem(factors, it, world.subtopics, "test") for it in (split, other))  # type: ignore[return-value]
+    return tuple(Problem(factors, it, world.categories, "test") for it in (split, other))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("model", [BPRMF, LightGCN])
@@ -71,7 +71,7 @@ def test_the_delta_that_players_find(
 ) -> None:
     one, two = (
         CMB.preset(preset, **{"diversity": "subtopic_coverage", "iterations": 6, "device": "cpu", **settings}).fit(
-            factors, it, world.subtopics
+            factors, it, world.categories
         )
         for it in (split, other)
     )
@@ -88,7 +88,7 @@ def test_the_paper_presets_search_reads_the_test(factors: Factors, split: Split,
         "iterations": 30,
         "device": "cpu",
     }
-    one, two = (CMB.preset("paper", **settings).fit(factors, it, world.subtopics) for it in (split, other))
+    one, two = (CMB.preset("paper", **settings).fit(factors, it, world.categories) for it in (split, other))
     assert not same(one.factors_, two.factors_)
 
 
@@ -111,7 +111,7 @@ def test_the_rule_of_a_budget(goal: str, problems: tuple[Problem, Problem]) -> N
     one, two = (Result.of_rule(it, within_budget(it, BudgetQuestion.of(goal, {"ndcg@10": 0.4}))) for it in problems)
     assert one.rule is not None and two.rule is not None
     assert one.to_dict() == two.to_dict()
-    assert np.array_equal(one.rule.lifts, two.rule.lifts)  # type: ignore[arg-type]
+    assert np.array_equal(one.rule.boosts, two.rule.boosts)  # type: ignore[arg-type]
     assert np.array_equal(one.ranked(live=False)[0], two.ranked(live=False)[0])
 
 

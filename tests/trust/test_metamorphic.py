@@ -44,13 +44,13 @@ def factors(split: Split) -> Factors:
 
 @pytest.fixture(scope="module")
 def problem(factors: Factors, split: Split, world: Dataset) -> Problem:
-    return Problem(factors, split, world.subtopics, "test")
+    return Problem(factors, split, world.categories, "test")
 
 
-def written(folder: Path, interactions: Sequence[str], subtopics: Sequence[str]) -> tuple[Path, Path]:
+def written(folder: Path, interactions: Sequence[str], categories: Sequence[str]) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "a.csv", folder / "s.csv"
-    for path, rows in zip(paths, (interactions, subtopics), strict=True):
+    for path, rows in zip(paths, (interactions, categories), strict=True):
         path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return paths
 
@@ -83,7 +83,7 @@ def test_files_through_the_command_line(
     change: str, files: object, call: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same split, vectors to the bit, figures and lists, up to the names."""
-    tables = (files.interactions, files.subtopics)  # type: ignore[attr-defined]
+    tables = (files.interactions, files.categories)  # type: ignore[attr-defined]
     how = {
         "reordered rows": shuffled,
         "larger numbers": lambda rows: renamed(rows, larger),
@@ -91,9 +91,9 @@ def test_files_through_the_command_line(
     }[change]
     lists, vectors, figures = [], [], []
     for name, both in (("before", tables), ("after", tuple(map(how, tables)))):
-        data, topics = written(tmp_path / name, *both)
+        data, categories = written(tmp_path / name, *both)
         run = tmp_path / name / "run"
-        words = ("--data", data, "--subtopics", topics, "--device", "cpu", "--set", "epochs=4", "--set", "dim=5")
+        words = ("--data", data, "--categories", categories, "--device", "cpu", "--set", "epochs=4", "--set", "dim=5")
         assert call("train", "-o", run, *words) == 0, capsys.readouterr().err
         assert call("diversify", run, "--budget", "0.5", "-m", "subtopic_coverage@10") == 0, capsys.readouterr().err
         assert call("recommend", run, "-o", tmp_path / name / "lists.parquet") == 0
@@ -131,7 +131,7 @@ def test_users_counted_twice(problem: Problem, factors: Factors, split: Split, w
     ids = np.arange(2 * n)
     twice = replace(split.of_users(rows), user_ids=ids)
     doubled = replace(factors.of_users(rows), user_ids=ids)
-    twins = Problem(doubled, twice, world.subtopics, "test")
+    twins = Problem(doubled, twice, world.categories, "test")
     assert np.array_equal(twins.base_lists, np.tile(problem.base_lists, (2, 1)))
     for trade_off in (0.1, 0.3):
         rule = rule_at(problem, "subtopic_coverage", trade_off)
@@ -167,7 +167,7 @@ def turned(factors: Factors, seed: int) -> Factors:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_axes_change_no_list_and_no_budget(seed: int, problem: Problem) -> None:
-    other = Problem(turned(problem.factors, seed), problem.split, problem.subtopics, "test")
+    other = Problem(turned(problem.factors, seed), problem.split, problem.categories, "test")
     assert np.array_equal(problem.base_lists, other.base_lists)
     one, two = (within_budget(it, BudgetQuestion.of("sc", {"ndcg@10": 0.3})) for it in (problem, other))
     assert one.rule is not None and two.rule is not None
@@ -182,7 +182,7 @@ def test_axes_change_no_list_and_no_budget(seed: int, problem: Problem) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_an_explanation_on_canonical_axes_stays(seed: int, problem: Problem, world: Dataset) -> None:
     model = CMB(diversity="subtopic_coverage", iterations=8, device="cpu").fit(
-        problem.factors, problem.split, world.subtopics
+        problem.factors, problem.split, world.categories
     )
     user, item = on_other_axes(problem.factors.dim, seed)
     change = Change.of(model.base_, model.delta_)
@@ -190,7 +190,7 @@ def test_an_explanation_on_canonical_axes_stays(seed: int, problem: Problem, wor
     moved = {side: (values @ maps[side]).astype(np.float32) for side, values in change.sides.items()}
     same = Change(turned(problem.factors, seed), **moved)
     told = [
-        explain(it, Evaluator.on(problem.split, "test", it.base, world.subtopics, METRICS), axes="svd", draws=0)
+        explain(it, Evaluator.on(problem.split, "test", it.base, world.categories, METRICS), axes="svd", draws=0)
         for it in (change, same)
     ]
     assert told[0].base == pytest.approx(told[1].base, rel=1e-6)
@@ -206,7 +206,7 @@ def test_an_explanation_on_canonical_axes_stays(seed: int, problem: Problem, wor
 @pytest.mark.parametrize("factor", [4.0, 0.125, 3.7, 1e-3])
 def test_the_scale_of_scores_changes_nothing(factor: float, problem: Problem) -> None:
     scaled = problem.factors.with_vectors(user=(problem.factors.user * np.float32(factor)))
-    other = Problem(scaled, problem.split, problem.subtopics, "test")
+    other = Problem(scaled, problem.split, problem.categories, "test")
     assert np.array_equal(problem.base_lists, other.base_lists)
     judged = [it.judge(it.base_lists, METRICS) for it in (problem, other)]
     assert all(np.array_equal(judged[0][name], judged[1][name], equal_nan=True) for name in METRICS)

@@ -134,7 +134,7 @@ def test_a_certificate_with_missing_entries_is_refused(
     assert f"{path}: damaged" in said and "make the result again with --overwrite" in said
 
 
-@pytest.mark.parametrize("name", ["factors.safetensors", "delta.safetensors", "subtopics.parquet", "items.parquet"])
+@pytest.mark.parametrize("name", ["factors.safetensors", "delta.safetensors", "categories.parquet", "items.parquet"])
 def test_one_changed_byte_is_noticed(run: Run, call: Call, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = run.file(name)
     data = bytearray(path.read_bytes())

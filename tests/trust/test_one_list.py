@@ -114,7 +114,7 @@ def of_the_estimator(world: World, live: bool) -> Lists | None:
     if not live:
         return None
     run = world.run
-    made = Diversifier(GOAL, BUDGET, subtopics=run.subtopics()).fit(run.factors(), run.split())
+    made = Diversifier(GOAL, BUDGET, categories=run.categories()).fit(run.factors(), run.split())
     return dict(zip(world.users, made.predict(np.array(world.users, dtype=object)).tolist(), strict=True))
 
 
@@ -123,7 +123,7 @@ def of_the_report(world: World, live: bool) -> Lists | None:
     if not live:
         return None
     run = world.run
-    card = Catalogue(run.items(), run.subtopics())
+    card = Catalogue(run.items(), run.categories())
     shown = users_of_rule(view_of(run.load_result(), card), lambda *_: None)
     known = {str(it): it for it in run.factors().user_ids.tolist()}
     wanted = as_lists(run.load_result().lists([known[it.name] for it in shown]))

@@ -24,7 +24,7 @@ data = load_dataset("ml-latest-small")
 split, found = data.split(seed=0), {"instructions": torch.backends.cpu.get_cpu_capability()}
 for model in (BPRMF(dim=16, epochs=6), LightGCN(dim=16, epochs=2)):
     factors = model.fit(split, seed=0, device="cpu")
-    test = Problem(factors, split, data.subtopics, "test")
+    test = Problem(factors, split, data.categories, "test")
     judged = test.judge(test.base_lists, ("ndcg@10", "subtopic_coverage@10", "ilad@10", "alpha_ndcg@10"))
     found[f"{model.name} vectors"] = np.vstack([factors.user, factors.item])
     found[f"{model.name} lists"] = test.base_lists

@@ -71,8 +71,8 @@ def test_answers_say_whether_they_are_as_tested(found: Result, folder: Path, req
     cases: dict[str, Any] = {
         "price 0, tested with": {"price": 0},
         "lists of 5, tested with 10": {"k": 5},
-        "constraints of the request": {"constraints": {"max_share": {found.problem.subtopics.names[0]: 0.5}}},
-        "dials set by the user": {"dials": {found.problem.subtopics.names[0]: 0.1}},
+        "constraints of the request": {"constraints": {"max_share": {found.problem.categories.names[0]: 0.5}}},
+        "dials set by the user": {"dials": {found.problem.categories.names[0]: 0.1}},
         "scorer 'other', tested with": {"scorer": "other"},
         "no history, tested users had one": {"history": []},
         "over its time limit": {"time_limit": 0},

@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 
 import recprism as rp
 from recprism.common.checks import finite_array, float32_array, whole_array
-from recprism.data import SparseRows, Subtopics
+from recprism.data import Categories, SparseRows
 from recprism.data.frames import interactions_from_csr
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
@@ -34,10 +34,10 @@ PLAIN = Features(vectors=np.ones((9, 2)))
 MATRICES: dict[str, Callable[[Any], Any]] = {
     "numbers of relevant": lambda it: Context(relevant=it),
     "numbers of train": lambda it: Context(train=it),
-    "weights of subtopics": lambda it: Context(subtopics=it),
+    "weights of categories": lambda it: Context(categories=it),
     "vectors": lambda it: Context(vectors=it),
     "attributes": lambda it: Context(attributes=it),
-    "user_subtopics": lambda it: Context(subtopics=[[1, 0], [0, 1]], user_subtopics=it),
+    "user_categories": lambda it: Context(categories=[[1, 0], [0, 1]], user_categories=it),
     "numbers of the lists": lambda it: evaluate(it, Context(n_items=9), ["catalogue_coverage@2"]),
     "user vectors": lambda it: Factors.from_arrays(it, THREE),
     "item vectors": lambda it: Factors.from_arrays(THREE, it),
@@ -45,8 +45,8 @@ MATRICES: dict[str, Callable[[Any], Any]] = {
     "item vectors ": lambda it: topk(THREE, it, 1),
     "interactions": lambda it: topk(THREE, [[1, 2], [3, 4]], 1, exclude=it),
     "vectors ": lambda it: Features(vectors=it),
-    "weights of subtopics ": lambda it: Features(subtopics=it),
-    "user_subtopics ": lambda it: Features(subtopics=[[1, 0], [0, 1]], user_subtopics=it),
+    "weights of categories ": lambda it: Features(categories=it),
+    "user_categories ": lambda it: Features(categories=[[1, 0], [0, 1]], user_categories=it),
     "candidates": lambda it: MMR()(it, THREE, 1, features=PLAIN),
     "scores": lambda it: MMR()([[0, 1]] * 3, it, 1, features=PLAIN),
 }
@@ -57,8 +57,8 @@ ROWS: dict[str, Callable[[Any], Any]] = {
     "shown": lambda it: Features(shown=it),
     "row numbers": lambda it: SparseRows.from_pairs(it, np.arange(2), (9, 9)),
     "column numbers": lambda it: SparseRows.from_pairs(np.arange(2), it, (9, 9)),
-    "item numbers": lambda it: Subtopics.from_pairs(it, ["a", "b"], 9),
-    "weights of subtopics": lambda it: Subtopics.from_pairs(np.arange(2), ["a", "b"], 9, it),
+    "item numbers": lambda it: Categories.from_pairs(it, ["a", "b"], 9),
+    "weights of categories": lambda it: Categories.from_pairs(np.arange(2), ["a", "b"], 9, it),
     "rating": lambda it: rp.from_arrays([1, 2], [1, 2], ratings=it),
     "timestamp": lambda it: rp.from_arrays([1, 2], [1, 2], timestamps=it),
 }
@@ -123,7 +123,7 @@ def test_numbers_that_overflow(what: str) -> None:
         MATRICES[what]([[1e300, 1.0]] * 3)
 
 
-@pytest.mark.parametrize("what", ["the numbers of item_bias", "weights of subtopics", "rating", "timestamp", "shown"])
+@pytest.mark.parametrize("what", ["the numbers of item_bias", "weights of categories", "rating", "timestamp", "shown"])
 def test_rows_that_overflow(what: str) -> None:
     with pytest.raises(InputError):
         ROWS[what]([1e300, 1.0])
@@ -200,17 +200,17 @@ def test_ids_that_integers_do_not_have(wanted: Any) -> None:
 # -- weights of 0 -----------------------------------------------------------------------------------------------------
 
 
-def test_a_weight_of_0_means_that_the_item_does_not_have_the_subtopic() -> None:
+def test_a_weight_of_0_means_that_the_item_does_not_have_the_category() -> None:
     pairs = np.array([0, 1, 1, 2]), ["a", "a", "b", "c"]
-    found = Subtopics.from_pairs(*pairs, 3, np.array([1.0, 0.0, 2.0, 0.0]))
-    same = Subtopics.from_pairs(np.array([0, 1]), ["a", "b"], 3, np.array([1.0, 2.0]))
+    found = Categories.from_pairs(*pairs, 3, np.array([1.0, 0.0, 2.0, 0.0]))
+    same = Categories.from_pairs(np.array([0, 1]), ["a", "b"], 3, np.array([1.0, 2.0]))
     assert found.names == same.names
     np.testing.assert_array_equal(found.dense(), same.dense())
-    frame = pl.DataFrame({"item_id": [1, 1, 2], "subtopic": ["a", "b", "a"], "weight": [0.0, 1.0, 3.0]})
-    topics = rp.from_arrays([1, 1], [1, 2], categories=frame).subtopics
-    assert topics is not None
-    assert topics.dense().tolist() == [[0, 1], [3, 0]]
-    Context(subtopics=topics)
+    frame = pl.DataFrame({"item_id": [1, 1, 2], "category": ["a", "b", "a"], "weight": [0.0, 1.0, 3.0]})
+    categories = rp.from_arrays([1, 1], [1, 2], categories=frame).categories
+    assert categories is not None
+    assert categories.dense().tolist() == [[0, 1], [3, 0]]
+    Context(categories=categories)
 
 
 # -- any array --------------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def readers(run: Path) -> Iterator[Reader]:
     lists = b"user_id,item_id,rank\n" + b"".join(f"{u},{u + r},{r}\n".encode() for u in range(9) for r in range(1, 6))
 
     def with_items(path: Path) -> Any:
-        return load_files(path / "a.csv", items=path / "items.csv", subtopic_column="genres")
+        return load_files(path / "a.csv", items=path / "items.csv", category_column="genres")
 
     yield Reader("csv", {"a.csv": table}, "a.csv", lambda path: load_files(path / "a.csv"))
     yield Reader("item table", {"a.csv": table, "items.csv": items}, "items.csv", with_items)
@@ -114,7 +114,7 @@ def readers(run: Path) -> Iterator[Reader]:
 
 def _whole_run(run: Any) -> None:
     """All that a run directory holds, as commands read it."""
-    run.split(), run.subtopics(), run.items(), run.factors()
+    run.split(), run.categories(), run.items(), run.factors()
     (
         run.events(),
         run.certificate(),
@@ -367,7 +367,7 @@ def valid_run(folder: Path) -> Path:
     (folder / "a.csv").write_text("user_id,item_id\n" + "".join(f"{u},{i}\n" for u, i in pairs), encoding="utf-8")
     rows = "".join(f"{i},Film {i},k{i % 4}|k{i % 3}\n" for i in range(40))
     (folder / "items.csv").write_text("item_id,title,kind\n" + rows, encoding="utf-8")
-    data = load_files(folder / "a.csv", items=folder / "items.csv", subtopic_column="kind")
+    data = load_files(folder / "a.csv", items=folder / "items.csv", category_column="kind")
     split = data.split(seed=0)
     run = Run.create(folder / "run", RunConfig())
     run.save_data(data, split)
@@ -380,7 +380,7 @@ def valid_run(folder: Path) -> Path:
         raise RuntimeError("no rule was certified")
     export_run(ruled, run.path / "export-rule", histories=True)
     run.set_diversify(DiversifyConfig(settings={"iterations": 2}))
-    search = CMB(iterations=2, device="cpu").fit(run.factors(), split, data.subtopics)
+    search = CMB(iterations=2, device="cpu").fit(run.factors(), split, data.categories)
     run.save_result(Result.of_vectors(run.problem(), search.changed()))
     run.save_certificate({"certificate": {"sentence": "made", "last": None, "points": []}})
     run.save_explanation({"verdict": None})

@@ -30,9 +30,9 @@ from pathlib import Path
 from commands import finish, has_stopped, phases, start
 
 MODEL = ("--device", "cpu", "--set", "epochs=6", "--set", "dim=8", "--min-user", "1", "--min-item", "1")
-ITEMS = ("--items", "ITEMS", "--subtopic-column", "kind")
+ITEMS = ("--items", "ITEMS", "--category-column", "kind")
 BUDGET = ("--budget", "0.3", "--goal", "subtopic_coverage")
-TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "subtopics.parquet")
+TRAINED = ("factors.safetensors", "factors.json", "split.parquet", "items.parquet", "categories.parquet")
 FOUND = ("delta.safetensors", "cmb.json")
 CACHES = ("path.subtopic_coverage.safetensors", "audit.json")  # whole on their own, for later commands
 

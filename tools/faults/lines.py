@@ -115,7 +115,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("guard", "max_loss", "min_gain"), ("ndcg@10=30%", "recall@20=0.5", "recall@10=0.9")),
     **dict.fromkeys(("goal", "metric", "accuracy"), METRICS),
     **dict.fromkeys(("min_user", "min_item", "min_support", "top", "clusters", "min_mentions"), ("1", "2", "3")),
-    **dict.fromkeys(("k", "subtopic_level"), ("1", "5", "10", "20")),
+    **dict.fromkeys(("k", "category_level"), ("1", "5", "10", "20")),
     **dict.fromkeys(("held_out", "train", "interactions"), ("a.csv", "clicks.csv")),
     **dict.fromkeys(("name", "against_name", "like_name"), (NAMED, "third")),
     **dict.fromkeys(("draws", "controls"), ("0", "40")),
@@ -135,9 +135,9 @@ GOOD: dict[str, tuple[str, ...]] = {
     "missing": ("skip", "zero"),
     "columns": ("user_id=user_id", "item_id=item_id", "rating=rating"),
     "items": ("items.csv",),
-    "subtopics": ("subtopics.csv",),
-    "subtopic_column": ("kind", "title", "kind,title"),
-    "subtopic_separator": ("|", ",", " "),
+    "categories": ("categories.csv",),
+    "category_column": ("kind", "title", "kind,title"),
+    "category_separator": ("|", ",", " "),
     "split": ("random", "temporal", "user-temporal", "paper"),
     "threshold": ("3", "0.5"),
     "seed": ("0", "1", "17"),
@@ -164,7 +164,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "axes": ("varimax", "canonical"),
     "form": ("rule", "dials", "user-vectors", "boosts", "vectors"),
     "rest": ("user-vectors",),
-    "concepts": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
+    "properties": ("categories", "popularity", "clusters=3", "kind", "items.csv", "kind,popularity"),
     "why_not": ("1", "5"),
     "what_if": ("without=5", "ban=k1", "price=0.3", "seen=5", "forget=5"),
     "ban": ("1", "1,2", "'3'"),
@@ -217,7 +217,7 @@ FREE = {
     "reader_token",
     "caller_token",
     "log",
-    "subtopic_separator",
+    "category_separator",
     "mlflow",
     "data_root",
     "mirror",
@@ -453,7 +453,7 @@ def _tables(folder: Path) -> None:
     pairs = (folder / "a.csv").read_text(encoding="utf-8").splitlines()[1:]
     (folder / "clicks.csv").write_text("user_id,item_id\n" + "\n".join(pairs[::7]) + "\n", encoding="utf-8")
     rows = "".join(f"{item},k{item % 5}\n" for item in range(120))
-    (folder / "subtopics.csv").write_text("item_id,subtopic\n" + rows, encoding="utf-8")
+    (folder / "categories.csv").write_text("item_id,category\n" + rows, encoding="utf-8")
     review = {"reviewText": "good strings, weak sound", "overall": 5.0, "unixReviewTime": 1400000000}
     reviews = [json.dumps({**review, "reviewerID": f"u{n}", "asin": f"i{n % 4}"}) for n in range(12)]
     (folder / "reviews.json").write_text("\n".join(reviews), encoding="utf-8")

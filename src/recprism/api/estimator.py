@@ -13,9 +13,9 @@ from recprism.api.verbs import diversify
 from recprism.budget.certificate import Certificate
 from recprism.budget.problem import Problem
 from recprism.common.shares import Share
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.explained import ExplainedLists
 from recprism.metrics.registry import metric_name
@@ -23,7 +23,7 @@ from recprism.models import Factors
 from recprism.models.registry import make_model
 from recprism.result.result import Result
 from recprism.rule.goal import Goal, Words
-from recprism.runs.jobs.inputs import data_of, is_vectors, judged_vectors, known_pairs, subtopics_of
+from recprism.runs.jobs.inputs import categories_of, data_of, is_vectors, judged_vectors, known_pairs
 
 
 class Diversifier:
@@ -38,7 +38,7 @@ class Diversifier:
         guards: Further metrics and their shares, as in ``{"recall@20": 0.02}``.
         k: Length of the lists.
         confidence: Of the certificate.
-        subtopics: Item id -> names, or a frame item_id, subtopic[, weight]. A data set has its own.
+        categories: Item id -> names, or a frame item_id, category[, weight]. A data set has its own.
         model: What is trained on interactions.
         model_settings: What differs from the model's defaults.
         seed: Of the split and the training.
@@ -49,7 +49,7 @@ class Diversifier:
         result_: The result: the rule, its certificate, lists and reasons.
         certificate_: What the change costs at most.
         split_: What was learned from and what judged.
-        subtopics_: The categories of the items.
+        categories_: The categories of the items.
 
     >>> Diversifier(budget=0.02).set_params(k=20)
     Diversifier(budget=0.02, k=20)
@@ -57,7 +57,7 @@ class Diversifier:
 
     base_: Factors
     split_: Split
-    subtopics_: Subtopics
+    categories_: Categories
     result_: Result
     certificate_: Certificate | None
 
@@ -69,7 +69,7 @@ class Diversifier:
         guards: Mapping[str, Share] | None = None,
         k: int = 10,
         confidence: Share = 0.95,
-        subtopics: Any = None,
+        categories: Any = None,
         model: str = "bprmf",
         model_settings: Mapping[str, Any] | None = None,
         seed: int = 0,
@@ -80,7 +80,7 @@ class Diversifier:
         self.guards = guards
         self.k = k
         self.confidence = confidence
-        self.subtopics = subtopics
+        self.categories = categories
         self.model = model
         self.model_settings = model_settings
         self.seed = seed
@@ -98,15 +98,15 @@ class Diversifier:
         """
         if is_vectors(X):
             factors, split = judged_vectors(X, y)
-            subtopics = subtopics_of(self.subtopics, split.item_ids)
+            categories = categories_of(self.categories, split.item_ids)
         else:
-            data = data_of(X, self.subtopics)
-            split, subtopics = data.split(seed=self.seed), data.subtopics
+            data = data_of(X, self.categories)
+            split, categories = data.split(seed=self.seed), data.categories
             trainer = make_model(self.model, **(self.model_settings or {}))
             factors = trainer.fit(split, seed=self.seed, device=self.device)
-        problem = Problem(factors, split, subtopics, "test", self.k)
+        problem = Problem(factors, split, categories, "test", self.k)
         result = diversify(problem, self.goal, self.budget, guards=self.guards, confidence=self.confidence)
-        self.result_, self.base_, self.split_, self.subtopics_ = result, factors, split, subtopics
+        self.result_, self.base_, self.split_, self.categories_ = result, factors, split, categories
         self.certificate_ = result.certificate
         return self
 
@@ -130,7 +130,7 @@ class Diversifier:
         later = known_pairs(X, self.split_.user_ids, self.split_.item_ids)
         known = self.split_.live().train
         judged = Split(known, SparseRows.empty(later.shape), later, self.split_.user_ids, self.split_.item_ids)
-        problem = Problem(self.base_, judged, self.subtopics_, "test", self.k)
+        problem = Problem(self.base_, judged, self.categories_, "test", self.k)
         lists, _ = problem.rank(self.result_.model, int(name.partition("@")[2]))
         return float(np.nanmean(problem.judge(lists, (name,))[name]))
 

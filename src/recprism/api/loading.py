@@ -16,7 +16,7 @@ from recprism.data.datasets import NAMED, load_dataset, load_files
 from recprism.data.frames import as_polars, interactions_from_frame
 from recprism.data.readers.categories import CategoryColumns, read_categories
 from recprism.errors import InputError
-from recprism.runs.jobs.inputs import topic_table
+from recprism.runs.jobs.inputs import category_table
 
 
 def load(source: str | Path, **options: Any) -> Dataset:
@@ -63,7 +63,7 @@ def from_frames(
         items: Column item_id and any others, such as title and year.
         category_column: The columns of ``items`` that hold categories. Lists and texts such as "Drama|War" are taken
             apart.
-        categories: Instead of ``category_column``: a frame item_id, subtopic[, weight], or a mapping from item id to
+        categories: Instead of ``category_column``: a frame item_id, category[, weight], or a mapping from item id to
             names.
         name: What the data are called.
         preparation: What is left out before the data are split.
@@ -74,11 +74,11 @@ def from_frames(
     >>> import polars as pl
     >>> events = pl.DataFrame({"user_id": ["a", "a", "b"], "item_id": ["x", "y", "x"]})
     >>> films = pl.DataFrame({"item_id": ["x", "y"], "genres": ["Drama|War", "War"]})
-    >>> from_frames(events, films, category_column="genres").subtopics.names
+    >>> from_frames(events, films, category_column="genres").categories.names
     ('Drama', 'War')
     """
     table = None if items is None else as_polars(items, "items")
-    long = topic_table(categories)
+    long = category_table(categories)
     if category_column:
         if table is None or categories is not None:
             raise InputError("category_column names a column of items; pass items, and leave categories out")
@@ -104,7 +104,7 @@ def from_arrays(
         items: ``(n,)`` item ids.
         ratings: ``(n,)`` numbers.
         timestamps: ``(n,)`` numbers or times.
-        categories: A mapping from item id to names, or a frame item_id, subtopic[, weight].
+        categories: A mapping from item id to names, or a frame item_id, category[, weight].
         preparation: What is left out before the data are split.
 
     Raises:

@@ -218,7 +218,7 @@ def cost_of_diversity(
     steps = {it.goal: it.steps for it in questions}
     wanted = list(steps)
     for goal in wanted:
-        require_possible(goal, problem.subtopics)
+        require_possible(goal, problem.categories)
         require_labels(goal, problem)
     if through is not None and executor is not None:
         raise InputError("compiled lists are made in this process, so an executor has no effect; omit it")
@@ -288,7 +288,7 @@ def _own_metrics(goal: Goal, problem: Problem) -> tuple[str, ...]:
 
 def default_goals(problem: Problem) -> tuple[str, ...]:
     """Return the goals of an audit by default; without categories or vectors, those that need none."""
-    goals = GOALS if len(problem.subtopics) else WITHOUT_CATEGORIES
+    goals = GOALS if len(problem.categories) else WITHOUT_CATEGORIES
     has_vectors = problem.item_vectors is not None
     return tuple(goal for goal in goals if has_vectors or Goal.parse(goal).needing("vectors") is None)
 
@@ -392,7 +392,7 @@ def _shown(stops: Sequence[BudgetStop], budget: float, part: str) -> tuple[PathP
 
 
 def _payers(problem: Problem, base: PathPoint, shown: PathPoint) -> SegmentTable:
-    segments = user_segments(problem.split.train, problem.subtopics)
+    segments = user_segments(problem.split.train, problem.categories)
     return by_segment(base.values[COST], shown.values[COST], segments)
 
 

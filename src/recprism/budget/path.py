@@ -22,12 +22,12 @@ from recprism.budget.problem import DEPTH, Lists, Problem, Ranker
 from recprism.common.executor import Executor, LocalExecutor
 from recprism.common.log import phase
 from recprism.common.shares import Share
+from recprism.data.categories import Categories
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
+from recprism.rule.boosts import BoostSearch
 from recprism.rule.goal import TERMS, Goal, Words
-from recprism.rule.lifts import LiftSearch
 from recprism.rule.list_search import goal_units
 from recprism.rule.rule import Rule
 
@@ -138,14 +138,14 @@ def require_certifiable(metric: str) -> str:
     return metric
 
 
-def require_possible(goal: Goal, subtopics: Subtopics) -> None:
+def require_possible(goal: Goal, categories: Categories) -> None:
     """Refuse a goal of categories if the items have none."""
     term = goal.needing("categories")
-    if term is not None and not len(subtopics):
+    if term is not None and not len(categories):
         others = [it.name for it in TERMS.values() if "categories" not in it.needs and not it.is_exposure]
         raise InputError(
             f"the goal {term.name} needs categories of the items and there are none; choose "
-            f"{' or '.join(others)}, or make the run again with --items FILE --subtopic-column NAME"
+            f"{' or '.join(others)}, or make the run again with --items FILE --category-column NAME"
         )
 
 
@@ -175,17 +175,17 @@ def lists_at(problem: Problem, goal: Words, trade_off: float) -> Lists:
 
 def weighs_history(problem: Problem, goal: Goal) -> bool:
     """Whether the rule of a goal looks at the user's history; exposure alone does not, and it takes categories."""
-    return bool(goal.searched) and len(problem.seen) > 0 and problem.subtopics.items.n_cols > 0
+    return bool(goal.searched) and len(problem.seen) > 0 and problem.categories.items.n_cols > 0
 
 
 def rule_at(problem: Problem, goal: Words, trade_off: float) -> Rule:
     """Return the rule of a path's point.
 
-    The lifts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
+    The boosts of exposure goals are found in the context of the part that certifies by default (``deciding_part``).
     They belong to the rule: every other context uses the same ones.
     """
     goal = Goal.parse(goal)
-    require_possible(goal, problem.subtopics)
+    require_possible(goal, problem.categories)
     term = goal.exposure
     if goal.needing("vectors") is not None:
         _ = problem.factors  # refuses scores without vectors
@@ -203,19 +203,19 @@ def rule_at(problem: Problem, goal: Words, trade_off: float) -> Rule:
         return rule
     judge = problem.on(deciding_part(problem.split, problem.part))
     weight = goal.weights[term.name]
-    search = judge.once(("lift search", term.name, weight), lambda: _lift_search(judge, term.name, weight))
+    search = judge.once(("boost search", term.name, weight), lambda: _boost_search(judge, term.name, weight))
     method = rule.reranker() if goal.searched else None
-    lifts = judge.once(("lifts", goal, trade_off), lambda: search.at(trade_off, method, judge.features))
-    return replace(rule, lifts=lifts.lift)
+    boosts = judge.once(("boosts", goal, trade_off), lambda: search.at(trade_off, method, judge.features))
+    return replace(rule, boosts=boosts.boost)
 
 
-def _lift_search(problem: Problem, goal: str, weight: float) -> LiftSearch:
-    """Return the search for the lifts of a path.
+def _boost_search(problem: Problem, goal: str, weight: float) -> BoostSearch:
+    """Return the search for the boosts of a path.
 
-    Constraints are not used to find lifts; the rule keeps them when it runs on lifted scores.
+    Constraints are not used to find boosts; the rule keeps them when it runs on boosted scores.
     """
     about: dict[str, Any] = {"goal": goal, "weight": weight, "n_items": problem.base.n_items, "range_depth": DEPTH}
-    return LiftSearch(*problem.candidates, problem.k, **about)
+    return BoostSearch(*problem.candidates, problem.k, **about)
 
 
 @phase("walking the path", __name__)
@@ -272,7 +272,7 @@ def _made(
     runner: Executor, shared: _Shared, steps: Sequence[float], on_point: Callable[[], None]
 ) -> Iterator[PathPoint]:
     """Yield the points of a path, several of them made at a time."""
-    ready = None if shared[1].exposure is not None else _ready  # lifts of one trade-off begin with those of another
+    ready = None if shared[1].exposure is not None else _ready  # boosts of one trade-off begin with those of another
     size = _at_once(shared, len(steps)) if ready is not None and runner.in_process else len(steps)
     for start in range(0, len(steps), max(size, 1)):
         yield from runner.map(_point, shared, steps[start : start + size], before_threads=ready, on_done=on_point)

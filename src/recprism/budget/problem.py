@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.common.checks import Whole, random_generator
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array
-from recprism.data.concepts import shuffled_within
+from recprism.data.categories import Categories
+from recprism.data.properties import shuffled_within
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import DEFAULT_METRICS, Context, Evaluation, evaluate
 from recprism.metrics.evaluation import joined
@@ -26,12 +26,12 @@ from recprism.metrics.registry import parse
 from recprism.metrics.suite import deepest_cut
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
-from recprism.rule import Features, subtopic_probabilities
+from recprism.rule import Features, category_probabilities
+from recprism.rule.boosts import first_in_own_order, ranked_with_boosts
 from recprism.rule.constraints.constrained import Constrained
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
-from recprism.rule.lifts import first_in_own_order, ranked_with_lifts
 from recprism.rule.limits import beyond_limits
 from recprism.rule.list_search import ListSearch
 from recprism.rule.rule import Rule
@@ -67,7 +67,7 @@ class Problem(Displayed):
     Args:
         model: The trained model, its rows in the order of the split; or candidates with scores, from any system.
         split: What users did.
-        subtopics: The categories of the items.
+        categories: The categories of the items.
         part: The part that figures are reported on. Budgets are certified on the validation part, if the split has one.
         k: Length of the lists.
         store: Where the lists of paths are kept between processes; None keeps them in this object only.
@@ -87,7 +87,7 @@ class Problem(Displayed):
         self,
         model: Factors | ScoredCandidates,
         split: Split,
-        subtopics: Subtopics,
+        categories: Categories,
         part: Part = "test",
         k: int = 10,
         *,
@@ -97,9 +97,9 @@ class Problem(Displayed):
         clusters: ArrayLike | None = None,
     ) -> None:
         _require_same_rows(model, split)
-        self.base, self.split, self.subtopics, self.part, self.k = model, split, subtopics, part, k
+        self.base, self.split, self.categories, self.part, self.k = model, split, categories, part, k
         self.constraints = Constraints.parse(constraints).with_ids_of(model.item_ids)
-        self.resolved = self.constraints.resolve(model.item_ids, subtopics.names)
+        self.resolved = self.constraints.resolve(model.item_ids, categories.names)
         self.history_window = Whole(1, none="for all interactions").read("history_window", history_window)
         if history_window is not None:
             split.require_order()
@@ -146,7 +146,7 @@ class Problem(Displayed):
         about: dict[str, Any] = {
             "model": self.base,
             "split": self.split,
-            "subtopics": self.subtopics,
+            "categories": self.categories,
             "part": self.part,
             "k": self.k,
             "store": self.store,
@@ -161,10 +161,10 @@ class Problem(Displayed):
 
         A rule that uses categories gains nothing there: it is the control of such a rule. None without categories.
         """
-        if not len(self.subtopics):
+        if not len(self.categories):
             return None
         items = shuffled_within(self.split.train.col_counts, random_generator(seed, SHUFFLES))
-        return Problem._made(self, subtopics=self.subtopics.take_items(items), store=None)
+        return Problem._made(self, categories=self.categories.take_items(items), store=None)
 
     def once(self, key: Any, compute: Callable[[], T]) -> T:
         """Return what ``compute`` gives; it is called for the first request of a key only."""
@@ -258,11 +258,11 @@ class Problem(Displayed):
         page = rule.k if whole else min(k, rule.k)
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
-            pool, scores = self.candidates_after(pages, rule.candidates, users, rule.lifts)
+            pool, scores = self.candidates_after(pages, rule.candidates, users, rule.boosts)
             # A part of a page need not keep the shares that the page keeps.
             places = page if whole else min(page, k - sum(it.shape[1] for it in pages))
-            if rule.lifts is not None and rule.for_exposure_alone:
-                pool = first_in_own_order(pool, scores, rule.lifts, places)
+            if rule.boosts is not None and rule.for_exposure_alone:
+                pool = first_in_own_order(pool, scores, rule.boosts, places)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else places)
             features = self.features if users is None else self.features.of_users(users)
             made = np.asarray(method(pool, scores, places, features=features), np.int64)
@@ -297,7 +297,7 @@ class Problem(Displayed):
         pages: Sequence[Lists],
         n: int,
         users: NDArray[Any] | None,
-        lifts: NDArray[np.float64] | None = None,
+        boosts: NDArray[np.float64] | None = None,
     ) -> tuple[Lists, Any]:
         """Return the best candidates that are on no earlier page, and their scores, ``(n_users, n)`` each.
 
@@ -305,7 +305,7 @@ class Problem(Displayed):
             pages: ``(n_users, k)`` items of earlier pages.
             n: How many candidates.
             users: Row numbers of the users; all of them for None.
-            lifts: What is added to the score of each item, (n_items,).
+            boosts: What is added to the score of each item, (n_items,).
         """
         taken = np.concatenate(pages, 1) if pages else np.zeros((1, 0), np.int64)
         depth = n + taken.shape[1]
@@ -313,8 +313,8 @@ class Problem(Displayed):
             items, scores = (array if users is None else array[users] for array in self.candidates)
         else:
             items, scores = self.base.rank(min(depth, self.base.n_items), exclude=self.hidden, users=users)
-        if lifts is not None:
-            items, scores = ranked_with_lifts(items, scores, lifts)
+        if boosts is not None:
+            items, scores = ranked_with_boosts(items, scores, boosts)
         if not pages:
             return items[:, :n], scores[:, :n]
         left = ~(items[:, :depth, None] == taken[:, None, :]).any(2)
@@ -429,18 +429,18 @@ class Problem(Displayed):
     @cached_property
     def features(self) -> Features:
         """What re-rankers may look at."""
-        if not len(self.subtopics):
+        if not len(self.categories):
             return Features(vectors=self.item_vectors)
         return Features(
             vectors=self.item_vectors,
-            subtopics=self.subtopics,
-            user_subtopics=subtopic_probabilities(self.history, self.subtopics),
+            categories=self.categories,
+            user_categories=category_probabilities(self.history, self.categories),
         )
 
     @cached_property
     def context(self) -> Context:
         """What metrics look at."""
-        return Context.from_split(self.split, self.part, subtopics=self.subtopics, vectors=self.item_vectors)
+        return Context.from_split(self.split, self.part, categories=self.categories, vectors=self.item_vectors)
 
     @cached_property
     def base_lists(self) -> Lists:
@@ -471,8 +471,8 @@ class Problem(Displayed):
         Returns:
             Name -> ``(n,)`` values.
         """
-        subtopics = self.subtopics if len(self.subtopics) else None
-        context = self.once("context of items", lambda: Context(subtopics=subtopics, vectors=self.item_vectors))
+        categories = self.categories if len(self.categories) else None
+        context = self.once("context of items", lambda: Context(categories=categories, vectors=self.item_vectors))
         found = evaluate(lists, context, names, bootstrap=0)
         return {name: found.values[name].tolist() for name in names}
 
@@ -493,7 +493,7 @@ class Problem(Displayed):
             "users": self.base.n_users,
             "items": self.base.n_items,
             **({"factors": self.base.dim} if isinstance(self.base, Factors) else {}),
-            "categories": len(self.subtopics),
+            "categories": len(self.categories),
             "k": self.k,
             "judged_on": self.part,
             "labels": len(self.split.part(self.part)),

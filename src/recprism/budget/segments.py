@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.budget._payer_test import loses_more
 from recprism.common.display import Displayed
 from recprism.common.shares import percent, percent_interval
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.evaluation import frame_of, plain_row
 
@@ -206,21 +206,21 @@ def exposure_by_segment(
 # -- segments ---------------------------------------------------------------------------------------------------------
 
 
-def user_segments(train: SparseRows, subtopics: Subtopics | None = None) -> dict[str, Mask]:
+def user_segments(train: SparseRows, categories: Categories | None = None) -> dict[str, Mask]:
     """Return six segments of users, each about a third of them.
 
     Args:
         train: The training interactions.
-        subtopics: Without them, "focused" and "broad" are left out.
+        categories: Without them, "focused" and "broad" are left out.
 
     Returns:
         Name -> ``(n_users,)`` bool: "light" and "heavy" have the fewest and the most training items. "niche" and
         "mainstream" have the least and the most popular ones, on average. "focused" and "broad" have training items of
-        the fewest and the most subtopics, by entropy.
+        the fewest and the most categories, by entropy.
     """
     traits = {("light", "heavy"): train.row_counts.astype(np.float64), ("niche", "mainstream"): mean_popularity(train)}
-    if subtopics:
-        traits["focused", "broad"] = history_breadth(train, subtopics)
+    if categories:
+        traits["focused", "broad"] = history_breadth(train, categories)
     segments: dict[str, Mask] = {}
     for (low, high), trait in traits.items():
         segments[low], segments[high] = outer_thirds(trait)
@@ -264,21 +264,21 @@ def mean_popularity(train: SparseRows) -> Array:
     return _mean_per_user(train, train.col_counts[train.indices].astype(np.float64))
 
 
-def history_breadth(train: SparseRows, subtopics: Subtopics) -> Array:
-    """Return ``(n_users,)`` entropy of the subtopics of the user's history, over that of an even spread.
+def history_breadth(train: SparseRows, categories: Categories) -> Array:
+    """Return ``(n_users,)`` entropy of the categories of the user's history, over that of an even spread.
 
-    An item counts once, shared among its subtopics by weight. Users without an item that has any are NaN.
+    An item counts once, shared among its categories by weight. Users without an item that has any are NaN.
     """
-    if subtopics.items.n_rows != train.n_cols:
-        raise InputError(f"subtopics are of {subtopics.items.n_rows} items and the split has {train.n_cols}")
-    weights = subtopics.dense().astype(np.float64)
+    if categories.items.n_rows != train.n_cols:
+        raise InputError(f"categories are of {categories.items.n_rows} items and the split has {train.n_cols}")
+    weights = categories.dense().astype(np.float64)
     shared = weights / np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    mass = np.zeros((train.n_rows, len(subtopics)))
+    mass = np.zeros((train.n_rows, len(categories)))
     np.add.at(mass, train.row_of_entry, shared[train.indices])
     total = mass.sum(axis=1, keepdims=True)
     share = np.divide(mass, total, out=np.full_like(mass, np.nan), where=total > 0)
     nats = -(share * np.log(share, out=np.zeros_like(share), where=share > 0)).sum(axis=1)
-    spread: Array = np.maximum(nats, 0.0) / math.log(max(len(subtopics), 2))
+    spread: Array = np.maximum(nats, 0.0) / math.log(max(len(categories), 2))
     return spread
 
 

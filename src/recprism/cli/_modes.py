@@ -101,7 +101,7 @@ def _of_data(source: str) -> Choice:
         return is_named(str(values[source]))
 
     return _either(
-        named, "for a named data set", "preset data_root", "for your own files", f"columns items {SUBTOPICS}"
+        named, "for a named data set", "preset data_root", "for your own files", f"columns items {CATEGORIES}"
     )
 
 
@@ -162,8 +162,8 @@ def _must_keep(values: Values) -> bool | None:
 
 # -- the table --------------------------------------------------------------------------------------------------------
 
-SUBTOPICS = "subtopics subtopic_column subtopic_separator subtopic_level"
-BY_COLUMN = _with("--subtopic-column", "subtopic_column", "subtopic_separator subtopic_level", otherwise="subtopics")
+CATEGORIES = "categories category_column category_separator category_level"
+BY_COLUMN = _with("--category-column", "category_column", "category_separator category_level", otherwise="categories")
 BY_PRESET = _either(
     lambda it: _has(it, "min_user") and _has(it, "min_item"),
     "with both --min-user and --min-item",
@@ -173,13 +173,13 @@ BY_PRESET = _either(
 )
 TRAINED = (
     "output data model model_preset settings metric split preset threshold min_user min_item columns items "
-    f"{SUBTOPICS} data_root seed device overwrite"
+    f"{CATEGORIES} data_root seed device overwrite"
 )
 
 PARAMETERS = {
     "budgets": "budget",
     "confidence": "",
-    "concepts": "concepts min_support",
+    "properties": "properties min_support",
     "vectors": "no_vectors",
     "histories": "with_histories",
 }
@@ -232,7 +232,7 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         ),
     ),
     "evaluate-lists": (
-        _with("--run", "run", "part", otherwise=f"held_out train items catalogue_size {SUBTOPICS}"),
+        _with("--run", "run", "part", otherwise=f"held_out train items catalogue_size {CATEGORIES}"),
         BY_COLUMN,
         _either(
             lambda it: _has(it, "run", "held_out"),
@@ -252,7 +252,7 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     "audit": (_with("--form", "form", otherwise="executor"),),
     "why": (_with("--judged", "judged", "part"),),
     "explain-lists": (
-        _with("--scores", "scores", f"train items {SUBTOPICS}", otherwise="run part concepts"),
+        _with("--scores", "scores", f"train items {CATEGORIES}", otherwise="run part properties"),
         BY_COLUMN,
     ),
     "search": (

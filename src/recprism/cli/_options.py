@@ -178,10 +178,10 @@ IndexMetric = Annotated[
 ]
 JUnit = Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")]
 Rows = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.")]
-ConceptWords = Annotated[
+PropertyWords = Annotated[
     list[str] | None,
     typer.Option(
-        "--concepts",
+        "--properties",
         metavar="WORDS",
         help="What dials have weights for, with commas between or repeated: categories, popularity, clusters=20 (of "
         "the item vectors), a column of the run's items such as year, or a file with item_id and such columns.",
@@ -191,7 +191,7 @@ ConceptWords = Annotated[
 MinSupport = Annotated[
     int | None,
     typer.Option(
-        help="How many candidate items a concept must tell from the others.", min=1, show_default="2 with --concepts"
+        help="How many candidate items a property must tell from the others.", min=1, show_default="2 with --properties"
     ),
 ]
 
@@ -214,32 +214,32 @@ ColumnMap = Annotated[
     list[str] | None,
     typer.Option("--column", metavar="NAME=COLUMN", help="A column of your files, as in user_id=userId. Repeatable."),
 ]
-SubtopicTable = Annotated[
-    str | None, typer.Option("--subtopics", help="Long table item_id,subtopic[,weight].", rich_help_panel=CATEGORIES)
+CategoryTable = Annotated[
+    str | None, typer.Option("--categories", help="Long table item_id,category[,weight].", rich_help_panel=CATEGORIES)
 ]
 ItemTable = Annotated[
     str | None, typer.Option("--items", help="Item table with a column item_id.", rich_help_panel=CATEGORIES)
 ]
-SubtopicColumn = Annotated[
+CategoryColumn = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMNS",
-        help="Columns of the item table with subtopics, with commas between or repeated; genre_* means several.",
+        help="Columns of the item table with categories, with commas between or repeated; genre_* means several.",
         rich_help_panel=CATEGORIES,
     ),
 ]
-SubtopicSeparator = Annotated[
+CategorySeparator = Annotated[
     str | None,
     typer.Option(
-        help="The text between two subtopics of such a column.",
+        help="The text between two categories of such a column.",
         show_default="detected",
         rich_help_panel=CATEGORIES,
     ),
 ]
-SubtopicLevel = Annotated[
+CategoryLevel = Annotated[
     str | None,
     typer.Option(
-        help="For nested subtopics and paths (A > B): last, or path.", show_default="last", rich_help_panel=CATEGORIES
+        help="For nested categories and paths (A > B): last, or path.", show_default="last", rich_help_panel=CATEGORIES
     ),
 ]
 

@@ -22,7 +22,7 @@ MOVED = {
     f"{command} --{option}": now
     for command, options, now in (
         ("explain", "user item why-not what-if judged", "why"),
-        ("explain", "lists base scores concepts", "explain-lists"),
+        ("explain", "lists base scores properties", "explain-lists"),
         ("evaluate", "run held-out train items catalogue-size missing", "evaluate-lists"),
         ("audit", "held-out train items", "evaluate-lists"),
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recprism.runs.sinks import Sink
 
 NDCG = "ndcg@10"
-LIST_COLUMNS = ("user_id", "item_id", "rank", "subtopic", "weight")
+LIST_COLUMNS = ("user_id", "item_id", "rank", "category", "weight")
 """The columns of files of lists and of the files that describe them."""
 
 
@@ -28,9 +28,9 @@ def data_config(
     *,
     columns: list[str] | None = None,
     threshold: str | None = None,
-    subtopic_column: list[str] | None = None,
-    subtopic_separator: str | None = None,
-    subtopic_level: str | None = None,
+    category_column: list[str] | None = None,
+    category_separator: str | None = None,
+    category_level: str | None = None,
     **options: Any,
 ) -> DataConfig:
     """Build the data part of a configuration.
@@ -39,20 +39,20 @@ def data_config(
         source: A named data set, or a table of interactions.
         columns: Words such as ``user_id=userId``.
         threshold: A number, or ``none``.
-        subtopic_column: Columns of the item table with subtopics.
-        subtopic_separator: The text between two subtopics of such a column.
-        subtopic_level: ``last`` or ``path``.
+        category_column: Columns of the item table with categories.
+        category_separator: The text between two categories of such a column.
+        category_level: ``last`` or ``path``.
         **options: Further fields of the configuration; None means not given.
     """
-    names = _subtopic_names(subtopic_column)
-    categories = {"subtopic_separator": subtopic_separator, "subtopic_level": subtopic_level}
+    names = _category_names(category_column)
+    categories = {"category_separator": category_separator, "category_level": category_level}
     wanted = {name: value for name, value in {**options, **categories}.items() if value is not None}
     try:
         return DataConfig(
             source=source,
             threshold=_threshold(threshold),
             columns=column_map(columns, get_args(ColumnName)),  # type: ignore[arg-type]
-            subtopic_column=list(names),
+            category_column=list(names),
             **wanted,
         )
     except ValidationError as problem:
@@ -67,11 +67,11 @@ def run_config(**parts: Any) -> RunConfig:
         raise InputError(in_one_sentence(problem)) from None
 
 
-def concepts_config(words: list[str] | None, min_support: int | None) -> dict[str, Any]:
-    """Return ``concepts`` and ``min_support`` as given; a support alone is that of the categories."""
-    named = comma_words(words or [], "--concepts")
+def properties_config(words: list[str] | None, min_support: int | None) -> dict[str, Any]:
+    """Return ``properties`` and ``min_support`` as given; a support alone is that of the categories."""
+    named = comma_words(words or [], "--properties")
     support = {} if min_support is None else {"min_support": min_support}
-    return {"concepts": named or (["categories"] if support else []), **support}
+    return {"properties": named or (["categories"] if support else []), **support}
 
 
 def with_rest(word: str | None) -> bool:
@@ -102,16 +102,18 @@ def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
     return mapped
 
 
-def category_columns(columns: list[str] | None, separator: str | None, level: str | None) -> CategoryColumns | None:
+def columns_of_categories(
+    columns: list[str] | None, separator: str | None, level: str | None
+) -> CategoryColumns | None:
     """Name the columns of an item table that hold categories; None if there are none."""
     from recprism.data.readers.categories import CategoryColumns
 
-    names = _subtopic_names(columns)
+    names = _category_names(columns)
     return CategoryColumns(names, separator, level or "last") if names else None  # type: ignore[arg-type]
 
 
-def _subtopic_names(columns: list[str] | None) -> tuple[str, ...]:
-    return tuple(comma_words(columns or [], "--subtopic-column"))
+def _category_names(columns: list[str] | None) -> tuple[str, ...]:
+    return tuple(comma_words(columns or [], "--category-column"))
 
 
 def comma_words(words: Sequence[str], option: str) -> list[str]:

@@ -22,7 +22,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import Judge, SearchResult, sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
-from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Rule, check_settings
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check, check_settings
 from recprism.common.threads import one_thread
 from recprism.metrics import Context
 
@@ -45,7 +45,7 @@ class DualAveragingSettings:
     price: float = 0.0
     keep: Keep = "last"
 
-    rules: ClassVar[Mapping[str, Rule]] = {"iterations": COUNT, "k": COUNT, "rate": POSITIVE, "price": AMOUNT}
+    rules: ClassVar[Mapping[str, Check]] = {"iterations": COUNT, "k": COUNT, "rate": POSITIVE, "price": AMOUNT}
 
     def __post_init__(self) -> None:
         check_settings(self, self.rules)

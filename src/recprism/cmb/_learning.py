@@ -22,8 +22,8 @@ from recprism.cmb.players.policies import make_policy
 from recprism.cmb.search_loop import SearchResult, search
 from recprism.cmb.settings import POLICY_SETTINGS, CMBSettings
 from recprism.cmb.space import FactorSpace, Scorer, ScorerSpace
+from recprism.data.categories import Categories
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context
 from recprism.models import Factors
@@ -50,7 +50,7 @@ def learn(
     asked: CMBSettings,
     factors: Factors,
     split: Split,
-    subtopics: Subtopics | None,
+    categories: Categories | None,
     follow: Follow | None,
     resume: Progress | None,
 ) -> Learned:
@@ -70,8 +70,8 @@ def learn(
         possible=possible,
         certain=asked.objective.surely_per_user,
     )
-    context = _context(asked, split, subtopics, factors.item, device, all_users=sampling is None)
-    key = partial(checkpoint_key, asked, sampling, split, subtopics, device, (factors.user, factors.item))
+    context = _context(asked, split, categories, factors.item, device, all_users=sampling is None)
+    key = partial(checkpoint_key, asked, sampling, split, categories, device, (factors.user, factors.item))
     with users_named(factors.user_ids):
         found = _search(asked, space, context, key, follow, resume, sampling)
     return Learned(space.perturbation(found.values), found.history, found.converged)
@@ -81,7 +81,7 @@ def learn_from_scores(
     asked: CMBSettings,
     scorer: Scorer,
     split: Split,
-    subtopics: Subtopics | None,
+    categories: Categories | None,
     follow: Follow | None,
     resume: Progress | None,
 ) -> Learned:
@@ -93,9 +93,9 @@ def learn_from_scores(
     sampling_for(asked.users_per_step, scorer.n_users, asked.iterations, asked.seed, possible=False)
     space = ScorerSpace(scorer, split.seen_before(asked.reward_on), scaling=asked.scaling)
     features = scorer.item_features
-    context = _context(asked, split, subtopics, features, features.device)
+    context = _context(asked, split, categories, features, features.device)
     vectors = (features.detach().cpu().numpy(),)
-    key = partial(checkpoint_key, asked, None, split, subtopics, features.device, vectors)
+    key = partial(checkpoint_key, asked, None, split, categories, features.device, vectors)
     with users_named(split.user_ids):
         found = _search(asked, space, context, key, follow, resume)
     return Learned(space.perturbation(found.values), found.history, found.converged)
@@ -136,16 +136,16 @@ def _search(
 def _context(
     asked: CMBSettings,
     split: Split,
-    subtopics: Subtopics | None,
+    categories: Categories | None,
     vectors: NDArray[Any] | Tensor,
     device: torch.device,
     *,
     all_users: bool = True,
 ) -> Context:
     """What the metrics of the reward look at."""
-    more: dict[str, Any] = {} if subtopics is None else {"subtopics": subtopics}
+    more: dict[str, Any] = {} if categories is None else {"categories": categories}
     # For a sample, skip user data that no metric needs: most users are never ranked.
-    lean = not all_users and asked.objective.needs.isdisjoint({"history", "user_subtopics", "anything"})
+    lean = not all_users and asked.objective.needs.isdisjoint({"history", "user_categories", "anything"})
     of_users: dict[str, Any] = {"popularity": split.train.col_counts} if lean else {"train": split.train}
     if asked.credit == "marginal" and not _needs_labels(asked.objective):
         # Base scores replace accuracy, so no label is used.
@@ -163,4 +163,4 @@ def _context(
 
 
 def _needs_labels(objective: Objective) -> bool:
-    return not objective.needs.isdisjoint({"relevant", "user_subtopics", "anything"})
+    return not objective.needs.isdisjoint({"relevant", "user_categories", "anything"})

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from recprism.cmb._sampling import Sampling
 from recprism.cmb.history import Follow, Progress
 from recprism.cmb.settings import CMBSettings, plain_settings
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models.settings import training_data
 
@@ -29,7 +29,7 @@ def checkpoint_key(
     asked: CMBSettings,
     sampling: Sampling | None,
     split: Split,
-    subtopics: Subtopics | None,
+    categories: Categories | None,
     device: torch.device,
     vectors: tuple[NDArray[Any], ...],
 ) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def checkpoint_key(
         "vectors": _checksum(*vectors),
         "training data": training_data(split),
         "the part that pays": _of_pairs(split.part(asked.reward_on)),
-        "subtopics": None if subtopics is None else _of_pairs(subtopics.items),
+        "categories": None if categories is None else _of_pairs(categories.items),
     }
     plain: dict[str, Any] = json.loads(json.dumps(key, default=str))
     return plain

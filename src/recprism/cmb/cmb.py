@@ -12,9 +12,9 @@ from recprism.cmb._learning import Learned, learn, learn_from_scores
 from recprism.cmb.history import Follow, Progress, Step
 from recprism.cmb.settings import CMBSettings, plain_settings, preset_settings
 from recprism.cmb.space import Scorer
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.suite import deepest_cut
@@ -49,7 +49,7 @@ class CMB(CMBSettings):
         self,
         factors: Factors,
         split: Split,
-        subtopics: Subtopics | None = None,
+        categories: Categories | None = None,
         *,
         follow: Follow | None = None,
         resume: Progress | None = None,
@@ -59,7 +59,7 @@ class CMB(CMBSettings):
         Args:
             factors: The trained model.
             split: Train, validation and test interactions.
-            subtopics: Of the items, if a metric needs them.
+            categories: Of the items, if a metric needs them.
             follow: Called with the progress after every iteration.
             resume: The last progress of an interrupted search. The result has the same bits as an uninterrupted one.
 
@@ -67,14 +67,14 @@ class CMB(CMBSettings):
             This CMB.
         """
         self.require_items(split.n_items)
-        learned = learn(self, factors, split, subtopics, follow, resume)
+        learned = learn(self, factors, split, categories, follow, resume)
         return self._hold(learned, factors)
 
     def fit_scorer(
         self,
         scorer: Scorer,
         split: Split,
-        subtopics: Subtopics | None = None,
+        categories: Categories | None = None,
         *,
         follow: Follow | None = None,
         resume: Progress | None = None,
@@ -84,7 +84,7 @@ class CMB(CMBSettings):
         Args:
             scorer: The model.
             split: Train, validation and test interactions.
-            subtopics: Of the items, if a metric needs them.
+            categories: Of the items, if a metric needs them.
             follow: Called with the progress after every iteration.
             resume: The last progress of an interrupted search.
 
@@ -92,7 +92,7 @@ class CMB(CMBSettings):
             This CMB.
         """
         self.require_items(split.n_items)
-        return self._hold(learn_from_scores(self, scorer, split, subtopics, follow, resume))
+        return self._hold(learn_from_scores(self, scorer, split, categories, follow, resume))
 
     def _hold(self, learned: Learned, base: Factors | None = None) -> CMB:
         self.delta_, self.history_, self.converged_ = learned.delta, learned.history, learned.converged
@@ -121,7 +121,7 @@ class CMB(CMBSettings):
     def evaluate(
         self,
         split: Split,
-        subtopics: Subtopics | None = None,
+        categories: Categories | None = None,
         metrics: Sequence[str] | None = None,
         *,
         part: Part = "test",
@@ -133,13 +133,13 @@ class CMB(CMBSettings):
 
         Args:
             split: Train, validation and test interactions.
-            subtopics: Of the items, if a metric needs them.
+            categories: Of the items, if a metric needs them.
             metrics: Names of metrics; None for the default set.
             part: The part of the split to evaluate on.
             bootstrap: Number of bootstrap samples for confidence intervals.
         """
         self._require_fitted()
-        more = {} if subtopics is None else {"subtopics": subtopics}
+        more = {} if categories is None else {"categories": categories}
         context = Context.from_split(split, part, vectors=self.base_.item, **more)
         return tuple(  # type: ignore[return-value]
             evaluate_factors(factors, context, split.seen_before(part), metrics, bootstrap)
@@ -148,7 +148,7 @@ class CMB(CMBSettings):
 
     def _require_fitted(self) -> None:
         if not hasattr(self, "factors_"):
-            raise InputError("this CMB has not been fitted to factors; call fit(factors, split, subtopics) first")
+            raise InputError("this CMB has not been fitted to factors; call fit(factors, split, categories) first")
 
     @property
     def goal(self) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb._metric_values import AtCut, OwnMetric, mean_of
 from recprism.cmb._sampling import mean_and_error
-from recprism.common.checks import AMOUNT, WEIGHT, OneOf, Rule, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, Check, OneOf, check_settings
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
 from recprism.metrics.registry import parse
@@ -42,7 +42,7 @@ class Objective:
     lambda2: float = 0.9
     penalty: Literal["sum", "mean"] = "sum"
 
-    rules: ClassVar[Mapping[str, Rule]] = {"lambda1": AMOUNT, "lambda2": WEIGHT, "penalty": OneOf(("sum", "mean"))}
+    rules: ClassVar[Mapping[str, Check]] = {"lambda1": AMOUNT, "lambda2": WEIGHT, "penalty": OneOf(("sum", "mean"))}
 
     def __post_init__(self) -> None:
         require_goals(self.goals)

@@ -110,7 +110,7 @@ class PaperCase:
             vectors: (n_items, d) vectors for ILAD: the perturbed ones.
             ks: Lengths of the lists.
         """
-        context = Context.from_split(self.split, "test", subtopics=self.dataset.subtopics, vectors=vectors)
+        context = Context.from_split(self.split, "test", categories=self.dataset.categories, vectors=vectors)
         names = {f"{metric}@{k}": f"{column}@{k}" for column, metric in METRICS.items() for k in ks}
         scores = evaluate(lists, context, list(names), bootstrap=0).scores
         return {names[score.name]: score.mean for score in scores}
@@ -131,7 +131,7 @@ def _run_cmb(row: Row, case: PaperCase, factors: Factors) -> dict[str, dict[str,
     # Every row has its own seed, so that no two rows are the same search under two names.
     seed = (zlib.crc32(row.slug.encode()) + case.seed) % 2**31
     model = CMB.preset("paper", seed=seed, device=case.device, **row.settings)
-    model.fit(factors, case.split, case.dataset.subtopics)
+    model.fit(factors, case.split, case.dataset.categories)
     found = {row.method: model.delta_}
     found |= {
         f"{row.method}, {name}": it

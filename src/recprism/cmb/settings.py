@@ -16,7 +16,7 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep, SearchSettings
 from recprism.cmb.players.policies import UCB, EpsilonGreedy
 from recprism.cmb.space import Scaling, Side
-from recprism.common.checks import POSITIVE, SEED, OneOf, Rule, Several, Whole, check_settings
+from recprism.common.checks import POSITIVE, SEED, Check, OneOf, Several, Whole, check_settings
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.metrics import Metric
@@ -151,7 +151,7 @@ class CMBSettings:
         return SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
 
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Check] = {
     **Objective.rules,
     **SearchSettings.rules,
     **EpsilonGreedy.rules,

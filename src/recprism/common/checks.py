@@ -19,7 +19,7 @@ MOST = 10**12  # of a count; more than any machine holds
 # -- settings ---------------------------------------------------------------------------------------------------------
 
 
-class Rule(Protocol):
+class Check(Protocol):
     """What a setting may be."""
 
     def read(self, name: str, value: Any) -> Any:
@@ -105,7 +105,7 @@ class Several:
         none: What None means; empty if None is not allowed.
     """
 
-    rule: Rule
+    rule: Check
     none: str = ""
 
     def read(self, name: str, value: Any) -> Any:
@@ -123,7 +123,7 @@ WEIGHT = Real(0, 1)
 SEED = Whole(0, LARGEST_SEED)
 
 
-def check_settings(settings: Any, rules: Mapping[str, Rule]) -> None:
+def check_settings(settings: Any, rules: Mapping[str, Check]) -> None:
     """Check attributes of an object by their rules, and replace numpy numbers by plain ones."""
     for name, rule in rules.items():
         object.__setattr__(settings, name, rule.read(name, getattr(settings, name)))

@@ -114,7 +114,7 @@ class Case:
         found = self._read(name)
         if found is None:
             about: dict[str, Any] = {"dataset": self.world.dataset, "seed": self._model_seed, "device": self.device}
-            found = train_reweighted(self.split, self.dataset.subtopics, strength, **about)
+            found = train_reweighted(self.split, self.dataset.categories, strength, **about)
             self._write(name, found)
         assert isinstance(found, Factors)
         return found
@@ -139,7 +139,7 @@ class Case:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether vectors serve the lists, so that dials and lifts can be judged."""
+        """Whether vectors serve the lists, so that dials and boosts can be judged."""
         return isinstance(self.model, Factors) and self.model.metric != COSINE
 
     @cached_property
@@ -159,7 +159,7 @@ class Case:
 
     def problem(self, part: Part) -> Problem:
         """Return a new problem of a part."""
-        return Problem(self.model, self.split, self.dataset.subtopics, part)
+        return Problem(self.model, self.split, self.dataset.categories, part)
 
 
 def cases(world: World, seeds: int, dataset: Dataset, folder: Path, device: str = "auto") -> Iterator[Case]:

@@ -128,7 +128,7 @@ def coverage_ceiling(problem: Problem, trade_off: float) -> dict[str, Any]:
         trade_off: Of the rule; relevance is flat, so that the order of a list does not count.
     """
     programs = _Programs.of(problem, "subtopic_coverage", trade_off, COVERAGE_DEPTH, users=2000)
-    has = (problem.features.topics.weight_matrix != 0).to(torch.float64).numpy()
+    has = (problem.features.categories.weight_matrix != 0).to(torch.float64).numpy()
     weight, price = programs.terms.prices[0], programs.terms.prices[1]
     solved, left = [], MILP_USERS
     for user in range(len(programs.items)):

@@ -1,8 +1,8 @@
 """The contest: all methods, tuned by the same number of trials on validation and evaluated once on the test part.
 
 A world is a data set, a base model and a split. Every method is tuned on the first seed. Its choice per goal and budget
-is used for all seeds. What is judged is what ships: the lists of the rule; next to them, what dials and lifts serve.
-Lifts rank the whole catalogue, so they are tuned by themselves; dials serve the lists of the rule's choice.
+is used for all seeds. What is judged is what ships: the lists of the rule; next to them, what dials and boosts serve.
+Boosts rank the whole catalogue, so they are tuned by themselves; dials serve the lists of the rule's choice.
 Every finished piece is a file, so that an interrupted contest can be resumed.
 """
 
@@ -29,7 +29,7 @@ from recprism.contest.cases import Case, World, cases
 from recprism.contest.ceilings import ceilings
 from recprism.contest.certificates import certificate_outcomes
 from recprism.contest.flow import solver
-from recprism.contest.methods import GREEDY, OURS, RIVALS, Method, greedy, lifts_in_vectors, ours, possible
+from recprism.contest.methods import GREEDY, OURS, RIVALS, Method, boosts_in_vectors, greedy, ours, possible
 from recprism.contest.promotion import PROMOTION, promoted
 from recprism.contest.reweighted import STRENGTHS
 from recprism.contest.tuning import (
@@ -55,7 +55,7 @@ REWEIGHTED = "reweighted_bpr"
 PAPER_ROWS = ("learned", "permuted", "noise")
 OBJECTIVE = TuningObjective()
 GUARDS = ("recall@20", "hit_rate@5")
-SERVED = "served"  # what dials or lifts serve
+SERVED = "served"  # what dials or boosts serve
 CONTROLLED = "bprmf"  # the model with the controls and the rival that train
 FIRST_SEED = (PROMOTION, "cmb")  # controls that are trained in every problem, so that only the first seed has them
 CERTIFIED_SEEDS = 1  # seeds whose certificates are read on the test
@@ -72,12 +72,12 @@ def methods(case: Case) -> dict[str, Method]:
     for metric in OBJECTIVE.goals:
         found |= {it.name: it for it in (greedy(_goal_of(metric)), ours(_goal_of(metric)))}
         if case.has_vectors and term_named(_goal_of(metric)).is_exposure:
-            found[served_name(metric)] = lifts_in_vectors(metric, served_name(metric))
+            found[served_name(metric)] = boosts_in_vectors(metric, served_name(metric))
     return found | ({PROMOTION: promoted()} if case.world.model == CONTROLLED else {})
 
 
 def served_name(metric: str) -> str:
-    """Return the name under which the form without a re-ranker is kept: dials, or lifts in the item vectors."""
+    """Return the name under which the form without a re-ranker is kept: dials, or boosts in the item vectors."""
     return f"{OURS}:{_goal_of(metric)}:{SERVED}"
 
 
@@ -149,8 +149,8 @@ def pieces_left(grid: Sequence[World], folder: Path, *, seeds: int = 5) -> int:
 
 def _tuned_names(world: World, scored: bool) -> list[str]:
     own = [f"{label}:{_goal_of(metric)}" for metric in OBJECTIVE.goals for label in (GREEDY, OURS)]
-    lifts = [served_name(it) for it in OBJECTIVE.goals if not scored and term_named(_goal_of(it)).is_exposure]
-    return [*RIVALS, *own, *lifts, *([PROMOTION, REWEIGHTED] if world.model == CONTROLLED else [])]
+    boosts = [served_name(it) for it in OBJECTIVE.goals if not scored and term_named(_goal_of(it)).is_exposure]
+    return [*RIVALS, *own, *boosts, *([PROMOTION, REWEIGHTED] if world.model == CONTROLLED else [])]
 
 
 def _judged_names(world: World, scored: bool) -> list[str]:
@@ -260,7 +260,7 @@ def _of_dials(problem: Problem, trial: Trial, lists: Lists) -> Lists:
     dials = lists_to_dials(
         problem.factors,
         lists,
-        problem.subtopics,
+        problem.categories,
         base_lists=problem.base_lists,
         exclude=problem.hidden,
         ordered=trial.choice["goal"].startswith("alpha_ndcg"),
@@ -275,7 +275,7 @@ def _paper_rows(case: Case, problem: Problem) -> dict[str, Lists]:
     model = CMB.preset(
         "paper", diversity="subtopic_coverage", accuracy="recall", reward_on="validation", seed=case.seed
     )
-    model.fit(base, case.split, case.dataset.subtopics)
+    model.fit(base, case.split, case.dataset.categories)
     controls = control_perturbations(model.base_, model.delta_, model.max_step, case.seed)
     found = {"learned": model.delta_, **controls}
     return {name: _of_vectors(it.applied_to(base), problem) for name, it in found.items()}

@@ -106,16 +106,16 @@ def frontier(
         executor: Where methods are tuned, such as ``recprism.parallel.RayExecutor()``; this process by default.
 
     Raises:
-        InputError: If there are no labels, or if the goal or a rival needs subtopics and there are none.
+        InputError: If there are no labels, or if the goal or a rival needs categories and there are none.
     """
-    require_possible(goal, test.subtopics)
+    require_possible(goal, test.categories)
     for judged in (validation, test):
         judged.split.require_labels(judged.part, "a front")
     objective = TuningObjective(goals=goal.metrics(test.k)[:1])
     base = test.judge(test.base_lists, with_gini(objective.names))
     fronts: list[Front] = []
     mine: dict[float, NDArray[np.float64]] = {}
-    named = possible_rivals(test.subtopics) if rivals is None else rivals
+    named = possible_rivals(test.categories) if rivals is None else rivals
     rival = {GREEDY: greedy(goal), **RIVALS}
     methods = tuple(possible(it, test) for it in (ours(goal), *(rival[name] for name in named)))
     with executor or LocalExecutor() as workers:

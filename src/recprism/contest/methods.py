@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from recprism.budget.problem import DEPTH, Lists, Problem
 from recprism.contest.flow import exposure_flow
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 from recprism.metrics.operations import discounts
 from recprism.models import Factors
 from recprism.rivals import reranker
 from recprism.rivals.greedy import Greedy
+from recprism.rule.boosts import BoostSearch, boosted, first_in_own_order, ranked_with_boosts
 from recprism.rule.goal import Goal, Words
-from recprism.rule.lifts import LiftSearch, first_in_own_order, lifted, ranked_with_lifts
 from recprism.rule.list_search import goal_units
 from recprism.rule.rule import Rule
 
@@ -91,8 +91,8 @@ def pool(problem: Problem, depth: int, history_weight: float) -> tuple[Lists, ND
 
 def history_fit(problem: Problem) -> NDArray[np.float64]:
     """Return the share of a user's history that goes to the categories of each candidate, ``(n_users, n)``."""
-    topics, items = problem.features.topics, problem.candidates[0]
-    has = (topics.weight_matrix != 0).to(topics.weight_matrix.dtype).cpu().numpy()
+    categories, items = problem.features.categories, problem.candidates[0]
+    has = (categories.weight_matrix != 0).to(categories.weight_matrix.dtype).cpu().numpy()
     shares = problem.features.intents(len(items)).cpu().numpy()
     found = np.empty(items.shape)
     step = max(1, BLOCK // max(1, items.shape[1] * has.shape[1]))
@@ -120,10 +120,10 @@ def _flow(problem: Problem, trade_off: float, *, depth: int, history_weight: flo
 
 
 SHARED = {"depth": DEPTHS, "history_weight": HISTORY_WEIGHTS}
-BY_DISTANCE = {"similarity": ("subtopics", "vectors")}
+BY_DISTANCE = {"similarity": ("categories", "vectors")}
 TOGETHER = ("exposure", "pmmf", "slots_exposure", "flow")
-BY_SUBTOPICS = ("xquad", "xquad_uniform", "pm2", "calibrated", "calibrated_flow", "slots_coverage")
-"""Re-rankers that need subtopics."""
+BY_CATEGORIES = ("xquad", "xquad_uniform", "pm2", "calibrated", "calibrated_flow", "slots_coverage")
+"""Re-rankers that need categories."""
 
 
 def _rival(name: str, **more: tuple[Any, ...]) -> Method:
@@ -156,8 +156,8 @@ RIVALS: dict[str, Method] = {
 
 
 def ours(goal: Words) -> Method:
-    """Return our method for a goal: the lists of the rule; for a goal of exposure, those of the lifts."""
-    return _own(OURS, Goal.parse(goal), _lifted, _ruled)
+    """Return our method for a goal: the lists of the rule; for a goal of exposure, those of the boosts."""
+    return _own(OURS, Goal.parse(goal), _boosted, _ruled)
 
 
 def greedy(goal: Words) -> Method:
@@ -165,13 +165,13 @@ def greedy(goal: Words) -> Method:
     return _own(GREEDY, Goal.parse(goal), _served_in_turn, _greedy)
 
 
-def _own(label: str, goal: Goal, by_lifts: Callable[..., Lists], by_rule: Callable[..., Lists]) -> Method:
+def _own(label: str, goal: Goal, by_boosts: Callable[..., Lists], by_rule: Callable[..., Lists]) -> Method:
     name, words = f"{label}:{goal}", (str(goal),)
     if goal.exposure is None:
         return Method(name, by_rule, _space(goal=words, **SHARED), goal.ties_users)
     if goal.searched:
         raise InputError(f"a front of {goal.exposure.name} is of this goal alone; leave out {', '.join(goal.searched)}")
-    return Method(name, by_lifts, _space(goal=words, depth=DEPTHS), together=True)
+    return Method(name, by_boosts, _space(goal=words, depth=DEPTHS), together=True)
 
 
 def rule_of(problem: Problem, trade_off: float, *, goal: str, depth: int, history_weight: float = 0.0) -> Rule:
@@ -179,8 +179,8 @@ def rule_of(problem: Problem, trade_off: float, *, goal: str, depth: int, histor
     sizes = (problem.k, problem.base.n_users, problem.base.n_items)
     asked = Goal.parse(goal)
     if asked.exposure is not None:
-        lifts = lift_search(problem, goal, depth).at(trade_off).lift
-        return Rule(goals=asked.weights, trade_off=trade_off, k=problem.k, candidates=depth, lifts=lifts)
+        boosts = boost_search(problem, goal, depth).at(trade_off).boost
+        return Rule(goals=asked.weights, trade_off=trade_off, k=problem.k, candidates=depth, boosts=boosts)
     return Rule(
         goals=asked.weights,
         trade_off=trade_off,
@@ -191,12 +191,12 @@ def rule_of(problem: Problem, trade_off: float, *, goal: str, depth: int, histor
     )
 
 
-def lift_search(problem: Problem, goal: str, depth: int) -> LiftSearch:
-    """Return the search for lifts on a pool; the problem remembers it, because trade-offs share work."""
+def boost_search(problem: Problem, goal: str, depth: int) -> BoostSearch:
+    """Return the search for boosts on a pool; the problem remembers it, because trade-offs share work."""
     items, scores = pool(problem, depth, 0.0)
     ((name, weight),) = Goal.parse(goal).pairs
     more: dict[str, Any] = {"n_items": problem.base.n_items, "weight": weight, "range_depth": min(depth, DEPTH)}
-    return problem.once(("lift search", goal, depth), lambda: LiftSearch(items, scores, problem.k, goal=name, **more))
+    return problem.once(("boost search", goal, depth), lambda: BoostSearch(items, scores, problem.k, goal=name, **more))
 
 
 def _ruled(problem: Problem, trade_off: float, *, depth: int, **choice: Any) -> Lists:
@@ -210,49 +210,49 @@ def _greedy(problem: Problem, trade_off: float, *, depth: int, **choice: Any) ->
     return np.asarray(method(*pool(problem, depth, 0.0), problem.k, features=problem.features), np.int64)
 
 
-def _lifted(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lift = lift_search(problem, goal, depth).at(trade_off).lift
-    items, raised = ranked_with_lifts(*pool(problem, depth, 0.0), lift)
-    return first_in_own_order(items, raised, lift, problem.k)[:, : problem.k]
+def _boosted(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    boost = boost_search(problem, goal, depth).at(trade_off).boost
+    items, raised = ranked_with_boosts(*pool(problem, depth, 0.0), boost)
+    return first_in_own_order(items, raised, boost, problem.k)[:, : problem.k]
 
 
-def lifts_in_vectors(metric: str, name: str) -> Method:
-    """Return the lifts as they are served without a re-ranker: in the item vectors, over the whole catalogue."""
-    return Method(name, _lifted_vectors, _space(goal=(metric.partition("@")[0],), depth=DEPTHS), together=True)
+def boosts_in_vectors(metric: str, name: str) -> Method:
+    """Return the boosts as they are served without a re-ranker: in the item vectors, over the whole catalogue."""
+    return Method(name, _boosted_vectors, _space(goal=(metric.partition("@")[0],), depth=DEPTHS), together=True)
 
 
-def _lifted_vectors(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lift = lift_search(problem, goal, depth).at(trade_off).lift
-    return np.asarray(lifted(problem.factors, lift).rank(problem.k, exclude=problem.seen)[0], np.int64)
+def _boosted_vectors(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    boost = boost_search(problem, goal, depth).at(trade_off).boost
+    return np.asarray(boosted(problem.factors, boost).rank(problem.k, exclude=problem.seen)[0], np.int64)
 
 
 def _served_in_turn(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
-    lists = lift_search(problem, goal, depth).greedy_lists(trade_off)
+    lists = boost_search(problem, goal, depth).greedy_lists(trade_off)
     # By score, as ours: goals of exposure do not depend on the order.
     ranks = (lists[:, :, None] == pool(problem, depth, 0.0)[0][:, None, :]).argmax(2)
     order = np.argsort(np.where(lists >= 0, ranks, depth), axis=1, kind="stable")
     return np.take_along_axis(lists, order, 1)
 
 
-def possible_rivals(subtopics: Subtopics) -> tuple[str, ...]:
-    """Return the names of the rivals that work with these subtopics; the flow of exposure only with OR-tools."""
-    names = (GREEDY, *(name for name in RIVALS if len(subtopics) or name not in BY_SUBTOPICS))
+def possible_rivals(categories: Categories) -> tuple[str, ...]:
+    """Return the names of the rivals that work with these categories; the flow of exposure only with OR-tools."""
+    names = (GREEDY, *(name for name in RIVALS if len(categories) or name not in BY_CATEGORIES))
     return tuple(name for name in names if name != "flow" or find_spec("ortools") is not None)
 
 
 def possible(method: Method, problem: Problem) -> Method:
-    """Return the method with the choices that work for a problem: with its subtopics, vectors and items.
+    """Return the method with the choices that work for a problem: with its categories, vectors and items.
 
     Raises:
-        InputError: If the method needs subtopics and there are none.
+        InputError: If the method needs categories and there are none.
     """
-    has_subtopics, has_vectors = len(problem.subtopics) > 0, isinstance(problem.base, Factors)
-    if not has_subtopics and method.name in BY_SUBTOPICS:
+    has_categories, has_vectors = len(problem.categories) > 0, isinstance(problem.base, Factors)
+    if not has_categories and method.name in BY_CATEGORIES:
         raise InputError(f"{method.name} needs categories of the items and there are none; leave it out of the rivals")
-    barred = {kind for kind, there in (("vectors", has_vectors), ("subtopics", has_subtopics)) if not there}
+    barred = {kind for kind, there in (("vectors", has_vectors), ("categories", has_categories)) if not there}
 
     def works(choice: Choice) -> bool:
-        history = has_subtopics and len(problem.seen) > 0
+        history = has_categories and len(problem.seen) > 0
         return choice.get("similarity") not in barred and (history or not choice.get("history_weight"))
 
     return replace(method, space=tuple(filter(works, method.space)))

@@ -43,6 +43,6 @@ def _learned_bias(problem: Problem, goal: str, relevance: float) -> np.ndarray:
         reward_on=problem.part,
         device="cpu",
     )
-    learner.fit(start, problem.split, problem.subtopics)
+    learner.fit(start, problem.split, problem.categories)
     assert learner.delta_.item is not None
     return learner.delta_.item[:, -1].numpy()

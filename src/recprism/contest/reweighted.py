@@ -9,18 +9,18 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.contest.base_models.tuned import tuned_settings
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.models import BPRMF, Factors
 from recprism.models.sampling import Batch, Triples
-from recprism.rule import subtopic_probabilities
+from recprism.rule import category_probabilities
 
 STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Powers of the inverse share; each is one training. This is the method's trade-off."""
 
 
-def positive_weights(train: SparseRows, subtopics: Subtopics, strength: float) -> NDArray[np.float64]:
+def positive_weights(train: SparseRows, categories: Categories, strength: float) -> NDArray[np.float64]:
     """Return the weight of each training interaction, (n,): the inverse share of its categories, to a power.
 
     The share of an interaction is the mean over the item's categories of their shares in the user's history. Weights
@@ -28,13 +28,13 @@ def positive_weights(train: SparseRows, subtopics: Subtopics, strength: float) -
 
     Args:
         train: Training interactions, (n_users, n_items).
-        subtopics: The categories of the items.
+        categories: The categories of the items.
         strength: The power; 0 weighs all alike.
     """
-    shares = subtopic_probabilities(train, subtopics)
-    has = subtopics.items.row_counts[train.indices]
-    dense = np.zeros((subtopics.items.n_rows, subtopics.items.n_cols))
-    dense[subtopics.items.row_of_entry, subtopics.items.indices] = 1.0
+    shares = category_probabilities(train, categories)
+    has = categories.items.row_counts[train.indices]
+    dense = np.zeros((categories.items.n_rows, categories.items.n_cols))
+    dense[categories.items.row_of_entry, categories.items.indices] = 1.0
     users = train.row_of_entry
     share = np.empty(len(train))
     for rows in np.array_split(np.arange(len(train)), max(1, len(train) // 100_000)):  # bounded memory
@@ -64,19 +64,19 @@ class _WeightedTriples(Triples):
 
 
 def train_reweighted(
-    split: Split, subtopics: Subtopics, strength: float, *, dataset: str, seed: int, device: str = "auto"
+    split: Split, categories: Categories, strength: float, *, dataset: str, seed: int, device: str = "auto"
 ) -> Factors:
     """Train BPRMF, with the settings tuned for the base model, on reweighted positives; see ``positive_weights``.
 
     Args:
         split: Training and validation interactions.
-        subtopics: The categories of the items.
+        categories: The categories of the items.
         strength: Power of the inverse share.
         dataset: Name of the data set, for the settings.
         seed: Seed of the training.
         device: Device of the training.
     """
-    weights = positive_weights(split.train, subtopics, strength)
+    weights = positive_weights(split.train, categories, strength)
 
     class Reweighted(BPRMF):
         def _triples(self, split: Split, device: torch.device, generator: torch.Generator) -> Triples:  # noqa: ARG002

@@ -114,7 +114,7 @@ class TuningUsers:
         """The drawn users alone."""
         whole = self._whole
         split = whole.split.of_users(self.rows)
-        return Problem(whole.base.of_users(self.rows), split, whole.subtopics, whole.part, whole.k)
+        return Problem(whole.base.of_users(self.rows), split, whole.categories, whole.part, whole.k)
 
     @cached_property
     def together(self) -> Problem:
@@ -124,7 +124,7 @@ class TuningUsers:
         kept = np.isin(labels.row_of_entry, self.rows)
         pairs = SparseRows.from_pairs(labels.row_of_entry[kept], labels.indices[kept].astype(np.int64), labels.shape)
         drawn: dict[str, Any] = {whole.part: pairs}
-        return Problem(whole.base, replace(whole.split, **drawn), whole.subtopics, whole.part, whole.k)
+        return Problem(whole.base, replace(whole.split, **drawn), whole.categories, whole.part, whole.k)
 
     def of(self, method: Method) -> Problem:
         """Return the problem that tunes a method."""

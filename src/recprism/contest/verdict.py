@@ -94,7 +94,7 @@ class CellVerdict:
         unit: What the pairs are: "users", each with the mean over the seeds, or "seeds" for a metric of all lists.
         base: Value of the goal in the base lists.
         ours: The lists of the rule.
-        served: What dials or lifts serve; None for a model without vectors.
+        served: What dials or boosts serve; None for a model without vectors.
         duels: One entry per rival; greedy on our objective is the first.
         others: Methods for comparison that are no rivals: popularity; on the first seed, promotion and the paper's
             CMB with its two controls.

@@ -1,4 +1,4 @@
-from recprism.data.concepts import Concepts as Concepts
+from recprism.data.categories import Categories as Categories
 from recprism.data.dataset import Dataset as Dataset
 from recprism.data.dataset import Preparation as Preparation
 from recprism.data.datasets import load_dataset as load_dataset
@@ -8,8 +8,8 @@ from recprism.data.frames import Columns as Columns
 from recprism.data.frames import interactions_from_csr as interactions_from_csr
 from recprism.data.frames import interactions_from_frame as interactions_from_frame
 from recprism.data.interactions import Interactions as Interactions
+from recprism.data.properties import Properties as Properties
 from recprism.data.sparse_rows import SparseRows as SparseRows
 from recprism.data.split import Split as Split
 from recprism.data.stream import Streamed as Streamed
 from recprism.data.stream import stream_parquet as stream_parquet
-from recprism.data.subtopics import Subtopics as Subtopics

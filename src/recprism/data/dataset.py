@@ -1,4 +1,4 @@
-"""A data set ready to be split: interactions, subtopics and attributes of the same items."""
+"""A data set ready to be split: interactions, categories and attributes of the same items."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import polars as pl
 
 from recprism.common.display import Displayed
 from recprism.common.ids import id_series
+from recprism.data.categories import Categories
 from recprism.data.frames import (
     attributes_from_frame,
+    categories_from_frame,
     interactions_from_frame,
-    subtopics_from_frame,
 )
 from recprism.data.interactions import (
     DuplicatePolicy,
@@ -24,7 +25,6 @@ from recprism.data.interactions import (
 )
 from recprism.data.readers.categories import CategorySummary, summarise
 from recprism.data.split import Split, split_interactions
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 
@@ -55,56 +55,56 @@ class Tables:
 
     Attributes:
         interactions: The columns user_id, item_id[, rating, timestamp].
-        subtopics: The columns item_id, subtopic[, weight], or None.
+        categories: The columns item_id, category[, weight], or None.
         items: The column item_id and any others (title, year, tags, ...), or None.
         where: What errors call the interactions, such as the name of a file.
-        subtopics_where: What errors call the subtopics.
+        categories_where: What errors call the categories.
         items_where: What errors call the items.
-        category_source: How the subtopics were read from a file, in words.
+        category_source: How the categories were read from a file, in words.
     """
 
     interactions: pl.DataFrame
-    subtopics: pl.DataFrame | None = None
+    categories: pl.DataFrame | None = None
     items: pl.DataFrame | None = None
     where: str = "interactions"
-    subtopics_where: str = "subtopics"
+    categories_where: str = "categories"
     items_where: str = "items"
     category_source: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset(Displayed):
-    """Interactions with the subtopics and attributes of the same items.
+    """Interactions with the categories and attributes of the same items.
 
     Attributes:
         name: What reports call the data set.
         interactions: The interactions after cleaning.
-        subtopics: Subtopics of the items, in the order of ``interactions.item_ids``.
+        categories: Categories of the items, in the order of ``interactions.item_ids``.
         attributes: One row per item, in the same order: item_id and any other columns.
         preparation: How the interactions were cleaned.
-        category_source: How the subtopics were read from a file, in words.
+        category_source: How the categories were read from a file, in words.
     """
 
     name: str
     interactions: Interactions
-    subtopics: Subtopics
+    categories: Categories
     attributes: pl.DataFrame
     preparation: Preparation
     category_source: str = ""
 
     @property
-    def categories(self) -> CategorySummary:
-        """Summary of the items' subtopics and of how they were read."""
-        return summarise(self.subtopics, self.category_source)
+    def category_summary(self) -> CategorySummary:
+        """Summary of the items' categories and of how they were read."""
+        return summarise(self.categories, self.category_source)
 
     @classmethod
     def from_tables(cls, name: str, tables: Tables, preparation: Preparation | None = None) -> Dataset:
         """Interpret, clean and align the tables of a loader."""
         raw = interactions_from_frame(tables.interactions, where=tables.where)
         found = cls.from_interactions(
-            *(name, raw, tables.subtopics, tables.items, preparation),
+            *(name, raw, tables.categories, tables.items, preparation),
             where=tables.where,
-            subtopics_where=tables.subtopics_where,
+            categories_where=tables.categories_where,
             items_where=tables.items_where,
         )
         return replace(found, category_source=tables.category_source)
@@ -114,24 +114,24 @@ class Dataset(Displayed):
         cls,
         name: str,
         raw: Interactions,
-        subtopics: Any = None,
+        categories: Any = None,
         items: Any = None,
         preparation: Preparation | None = None,
         *,
         where: str = "interactions",
-        subtopics_where: str = "subtopics",
+        categories_where: str = "categories",
         items_where: str = "items",
     ) -> Dataset:
-        """Clean interactions, and align the subtopic table and the item table to them.
+        """Clean interactions, and align the category table and the item table to them.
 
         Args:
             name: What reports call the data set.
             raw: The interactions.
-            subtopics: A long table item_id, subtopic[, weight].
+            categories: A long table item_id, category[, weight].
             items: A table with item_id and any other columns.
             preparation: How the interactions are cleaned.
             where: What errors call the interactions.
-            subtopics_where: What errors call the subtopics.
+            categories_where: What errors call the categories.
             items_where: What errors call the items.
 
         Raises:
@@ -144,11 +144,11 @@ class Dataset(Displayed):
                 f"{where}: nothing is left of {len(raw)} interactions after {_in_words(preparation)}; ask for less"
             )
         ids = kept.item_ids
-        empty = Subtopics.from_pairs(np.empty(0, np.int64), np.empty(0, str), len(ids))
+        empty = Categories.from_pairs(np.empty(0, np.int64), np.empty(0, str), len(ids))
         return cls(
             name,
             kept,
-            empty if subtopics is None else subtopics_from_frame(subtopics, ids, where=subtopics_where),
+            empty if categories is None else categories_from_frame(categories, ids, where=categories_where),
             attributes_from_frame(
                 pl.DataFrame({"item_id": id_series(ids)}) if items is None else items, ids, where=items_where
             ),
@@ -158,11 +158,6 @@ class Dataset(Displayed):
     def split(self, method: str = "random", *, seed: int = 0, **options: Any) -> Split:
         """Split the interactions; see :func:`recprism.data.split.split_interactions`."""
         return split_interactions(self.interactions, method, seed=seed, **options)
-
-    @property
-    def concepts(self) -> Subtopics:
-        """The named categories of the items, which lists are made diverse by."""
-        return self.subtopics
 
     def to_dict(self) -> dict[str, Any]:
         """Return the name and the counts of :meth:`stats`."""
@@ -177,10 +172,10 @@ class Dataset(Displayed):
             "users": n_users,
             "items": n_items,
             "interactions": n,
-            "subtopics": len(self.subtopics),
+            "categories": len(self.categories),
             "density": round(n / (n_users * n_items), 6),
-            "items_without_subtopics": self.subtopics.items_without,
-            "subtopics_per_item": round(len(self.subtopics.items) / n_items, 3),
+            "items_without_categories": self.categories.items_without,
+            "categories_per_item": round(len(self.categories.items) / n_items, 3),
             "interactions_per_user": _quartiles(users),
             "interactions_per_item": _quartiles(items),
             "users_with_one_interaction": int((users == 1).sum()),

@@ -94,14 +94,14 @@ NAMED: dict[str, NamedSet] = {
         needs_variant=True,
     ),
     "amazon-cds-2014": NamedSet(
-        "Amazon CDs and Vinyl, positives of 2014 with 30 subtopics",
+        "Amazon CDs and Vinyl, positives of 2014 with 30 categories",
         lambda source, _: amazon.load_cds_2014(source),
         POSITIVES,
         AMAZON_LICENCE,
         "amazon-cds-2014",
     ),
     "hetrec2011-lastfm-2k": NamedSet(
-        "Last.FM of HetRec 2011: 92,834 user-artist pairs, 1,892 users; 100 tags as subtopics",
+        "Last.FM of HetRec 2011: 92,834 user-artist pairs, 1,892 users; 100 tags as categories",
         lambda source, _: lastfm.load_hetrec(source),
         POSITIVES,
         "Published by GroupLens and Last.fm for research use, no redistribution; see the README of HetRec 2011",
@@ -141,9 +141,9 @@ def load_files(
     interactions: str | Path,
     *,
     columns: Mapping[str, str] | None = None,
-    subtopics: str | Path | None = None,
+    categories: str | Path | None = None,
     items: str | Path | None = None,
-    subtopic_column: str | Sequence[str] | None = None,
+    category_column: str | Sequence[str] | None = None,
     separator: str | None = None,
     level: Level = "last",
     preparation: Preparation | None = None,
@@ -155,9 +155,9 @@ def load_files(
     Args:
         interactions: A table user_id, item_id[, rating, timestamp].
         columns: Our name -> the name in your files, as in ``{"user_id": "customer"}``. It applies to all files.
-        subtopics: A long table item_id, subtopic[, weight].
+        categories: A long table item_id, category[, weight].
         items: A table with item_id and any other columns (title, year, ...).
-        subtopic_column: Instead of ``subtopics``: columns of the item table that hold categories.
+        category_column: Instead of ``categories``: columns of the item table that hold categories.
         separator: The text between two categories of one cell; None finds it.
         level: For nested categories, the last level or the whole path.
         preparation: How the interactions are cleaned.
@@ -170,10 +170,10 @@ def load_files(
     """
     reader = TableReader(columns or {})
     table = reader.read(interactions, required=("user_id", "item_id"))
-    about = read_item_files(reader, items, subtopics, _category_columns(subtopic_column, separator, level))
+    about = read_item_files(reader, items, categories, _category_columns(category_column, separator, level))
     reader.require_used()
     tables = Tables(
-        table, about.subtopics, about.items, str(interactions), about.where, str(items), category_source=about.how
+        table, about.categories, about.items, str(interactions), about.where, str(items), category_source=about.how
     )
     return Dataset.from_tables(Path(interactions).stem, tables, preparation)
 
@@ -184,35 +184,35 @@ class ItemFiles:
 
     Attributes:
         items: The item table, or None.
-        subtopics: The long table of categories, or None.
+        categories: The long table of categories, or None.
         where: The file of the categories.
         how: How the categories were read, in words.
     """
 
     items: pl.DataFrame | None
-    subtopics: pl.DataFrame | None
-    where: str = "subtopics"
+    categories: pl.DataFrame | None
+    where: str = "categories"
     how: str = ""
 
 
 def read_item_files(
     reader: TableReader,
     items: str | Path | None,
-    subtopics: str | Path | None,
+    categories: str | Path | None,
     columns: CategoryColumns | None,
 ) -> ItemFiles:
     """Read an item table and a table of categories; the categories come from one of the two, if any."""
-    if columns is not None and (items is None or subtopics is not None):
-        problem = "name its file with --items" if items is None else "leave --subtopics out, or the column"
-        raise InputError(f"the subtopic column {columns.names[0]!r} is one of an item table; {problem}")
+    if columns is not None and (items is None or categories is not None):
+        problem = "name its file with --items" if items is None else "leave --categories out, or the column"
+        raise InputError(f"the category column {columns.names[0]!r} is one of an item table; {problem}")
     item_table = None if items is None else reader.read(items, required=("item_id",))
     if columns is not None and item_table is not None:
         found = read_categories(item_table, columns, str(items))
         return ItemFiles(item_table, found.table, str(items), found.summary.how)
-    if subtopics is None:
+    if categories is None:
         return ItemFiles(item_table, None)
-    found = long_categories(reader.read(subtopics, required=("item_id", "subtopic")), str(subtopics))
-    return ItemFiles(item_table, found.table, str(subtopics), found.summary.how)
+    found = long_categories(reader.read(categories, required=("item_id", "category")), str(categories))
+    return ItemFiles(item_table, found.table, str(categories), found.summary.how)
 
 
 def _category_columns(names: str | Sequence[str] | None, separator: str | None, level: Level) -> CategoryColumns | None:

@@ -1,4 +1,4 @@
-"""Interactions, subtopics and item attributes from polars or pandas frames and SciPy matrices."""
+"""Interactions, categories and item attributes from polars or pandas frames and SciPy matrices."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.checks import LARGEST, float32_array
 from recprism.common.ids import as_id_array, canonical_ids, id_series, known_positions, number_ids, show, show_names
+from recprism.data.categories import Categories
 from recprism.data.interactions import Interactions
 from recprism.data.readers.tables import ROW
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 _AT = "__at__"  # an item's number, while tables are joined
@@ -99,20 +99,20 @@ def interactions_from_csr(
     return Interactions(user, item, users, items, values)
 
 
-def subtopics_from_frame(frame: Any, item_ids: NDArray[Any], *, where: str = "subtopics") -> Subtopics:
-    """Read subtopics of the given items from a long table item_id, subtopic[, weight]; other items are skipped."""
+def categories_from_frame(frame: Any, item_ids: NDArray[Any], *, where: str = "categories") -> Categories:
+    """Read categories of the given items from a long table item_id, category[, weight]; other items are skipped."""
     table = as_polars(frame, where)
-    for name in ("item_id", "subtopic"):
+    for name in ("item_id", "category"):
         require_column(table, name, where)
-    table = table.filter(pl.col("subtopic").is_not_null())
+    table = table.filter(pl.col("category").is_not_null())
     numbered = _match(interpret_ids(table, "item_id", where), item_ids, where)
-    names = table["subtopic"].cast(pl.String).filter(numbered.is_not_null())
+    names = table["category"].cast(pl.String).filter(numbered.is_not_null())
     weights = None
     if "weight" in table.columns:
         weights = numbers(table, "weight", where, most=LARGEST)[numbered.is_not_null().to_numpy()]
         if (weights < 0).any():
             raise InputError(f"{where}: a weight is negative ({weights.min():g}); weights must be 0 or more")
-    return Subtopics.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
+    return Categories.from_pairs(numbered.drop_nulls().to_numpy(), names.to_numpy(), len(item_ids), weights)
 
 
 def attributes_from_frame(frame: Any, item_ids: NDArray[Any], *, where: str = "items") -> pl.DataFrame:

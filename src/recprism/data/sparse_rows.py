@@ -152,7 +152,7 @@ class SparseRows:
         return SparseRows.from_pairs(self.indices, self.row_of_entry, (self.n_cols, self.n_rows))
 
     def dense(self) -> NDArray[np.bool_]:
-        """``(n_rows, n_cols)`` bool; for small matrices such as items x subtopics."""
+        """``(n_rows, n_cols)`` bool; for small matrices such as items x categories."""
         full = np.zeros(self.shape, dtype=bool)
         full[self.row_of_entry, self.indices] = True
         return full

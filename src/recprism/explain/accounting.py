@@ -30,7 +30,7 @@ from recprism.explain.reasons.reason import SCHEMA
 from recprism.metrics.catalogue import gini
 from recprism.rule import ListSearch, Rule
 from recprism.rule.kernels.prices import TIED_TOGETHER, search_terms
-from recprism.rule.kernels.worth import ALPHA_DCG, DISTANCE, SHOWN, SUBTOPIC
+from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE, SHOWN
 from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective, Parts
 from recprism.rule.pool import Pool
@@ -109,7 +109,7 @@ class SwapRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Account(Displayed):
+class RuleSummary(Displayed):
     """What a rule does over all users.
 
     Attributes:
@@ -134,7 +134,7 @@ class Account(Displayed):
         """Return plain values only, ready for JSON."""
         return {
             "schema": SCHEMA,
-            "kind": "Account",
+            "kind": "RuleSummary",
             "rule": self.rule.to_dict(),
             "base_goals": dict(self.base_goals),
             "prices": [asdict(row) for row in self.prices],
@@ -180,7 +180,7 @@ class Account(Displayed):
 
 
 @phase("accounting for the gain", __name__)
-def account(problem: Problem, rule: Rule, *, trade_offs: Sequence[float] | None = None) -> Account:
+def summarise_rule(problem: Problem, rule: Rule, *, trade_offs: Sequence[float] | None = None) -> RuleSummary:
     """Account for what a rule does over all users.
 
     Args:
@@ -204,8 +204,8 @@ def account(problem: Problem, rule: Rule, *, trade_offs: Sequence[float] | None 
     new = [_newcomers(it.lists, base.lists) for it in found]
     rows = tuple(_price_row(t, it, base, own) for t, it, own in zip(prices, found, new, strict=True))
     per_user = {goal: (base.by_user[goal], found[-1].by_user[goal]) for goal in rule.goals if goal != TIED_TOGETHER}
-    segments = user_segments(problem.split.train, problem.subtopics if len(problem.subtopics) else None)
-    return Account(
+    segments = user_segments(problem.split.train, problem.categories if len(problem.categories) else None)
+    return RuleSummary(
         rule=rule,
         base_goals=base.goals,
         prices=rows,
@@ -269,7 +269,7 @@ class _Measure:
     def of(cls, problem: Problem, rule: Rule) -> _Measure:
         features, k = problem.features, rule.k
         pool = Pool.of(
-            *problem.candidates_after([], rule.candidates, None, rule.lifts), features.device, features.n_items
+            *problem.candidates_after([], rule.candidates, None, rule.boosts), features.device, features.n_items
         )
         units = {**goal_units(rule.goals, features, k, pool.n_users, pool.n_items), **rule.units}
 
@@ -278,14 +278,14 @@ class _Measure:
                 ListSearch(trade_off=trade_off, goals={goal: 1.0}, units={goal: unit}), pool, k, features
             )
 
-        has = problem.subtopics.dense() > 0 if len(problem.subtopics) else np.zeros((pool.n_items, 0), np.bool_)
+        has = problem.categories.dense() > 0 if len(problem.categories) else np.zeros((pool.n_items, 0), np.bool_)
         return cls(
-            names=(*problem.subtopics.names, NO_CATEGORY),
+            names=(*problem.categories.names, NO_CATEGORY),
             member=np.column_stack([has, ~has.any(1)]).astype(np.float64),
             goals={goal: alone(goal, units[goal]) for goal in rule.goals},
             units=units,
             accuracy=alone(TIED_TOGETHER, 0.0, trade_off=0.0),
-            coverage=alone("subtopic_coverage", 1.0) if len(problem.subtopics) else None,
+            coverage=alone("subtopic_coverage", 1.0) if len(problem.categories) else None,
             candidates=pool,
         )
 
@@ -296,7 +296,7 @@ class _Measure:
         shown = np.bincount(lists[lists >= 0], minlength=len(self.member))
         showing = np.zeros(len(self.names))
         if self.coverage is not None:
-            showing[:-1] = self.coverage.parts(lists, relevance).by_subtopic["coverage"] / len(lists)
+            showing[:-1] = self.coverage.parts(lists, relevance).by_category["coverage"] / len(lists)
         showing[-1] = np.append(self.member[:, -1] > 0, False)[lists].any(1).mean()
         accuracy = self.accuracy.parts(lists, relevance).of("relevance").mean()
         return _Measured(
@@ -319,12 +319,12 @@ class _Measure:
         """Split the mean of a goal over all lists by category, (n_categories + 1,)."""
         found, n = np.zeros(len(self.names)), len(lists)
         (term,) = search_terms([goal])
-        if term.price == SUBTOPIC:
-            found[:-1] = parts.by_subtopic["coverage"] / n
+        if term.price == CATEGORY:
+            found[:-1] = parts.by_category["coverage"] / n
         elif term.price == ALPHA_DCG:
-            found[:-1] = parts.by_subtopic["alpha_dcg"] / n
+            found[:-1] = parts.by_category["alpha_dcg"] / n
         elif term.price == DISTANCE and not term.by_vectors:
-            found[:-1] = self.goals[goal].distance_by_subtopic(lists).sum(0) / n
+            found[:-1] = self.goals[goal].distance_by_category(lists).sum(0) / n
         elif term.price == SHOWN:  # an item counts once, in equal parts for its categories
             shared = self.member / self.member.sum(1, keepdims=True)
             found = self.units[goal] * ((shown > 0) @ shared) / n

@@ -1,4 +1,4 @@
-"""Why lists are as they are: the account of their rule, and how far a choice model explains what was chosen."""
+"""Why lists are as they are: the summary of their rule, and how far a choice model explains what was chosen."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.progress import ProgressCallback
-from recprism.explain.accounting import Account, account
+from recprism.explain.accounting import RuleSummary, summarise_rule
+from recprism.explain.boost_reasons import BoostReason, explain_boosts
 from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
 from recprism.explain.choice.model import LEVEL, ChoiceModel
-from recprism.explain.lift_reasons import LiftReason, explain_lifts
-from recprism.rule.features import subtopic_probabilities
-from recprism.rule.lifts import Lifts
+from recprism.rule.boosts import ItemBoosts
+from recprism.rule.features import category_probabilities
 from recprism.rule.rule import Rule
 
 CANDIDATES = 200
@@ -34,8 +34,9 @@ class ExplanationInShort:
         users: Users that the model was judged on; 0 without one.
         shuffled: What the model explains with categories shuffled among items of the same popularity, on average.
         p_value: Of the real categories against the shuffled ones; None without draws.
-        lifted: How many items are lifted for all users.
-        categories: One row per category, as in :meth:`recprism.explain.accounting.Account.table`; empty for exposure.
+        boosted: How many items are boosted for all users.
+        categories: One row per category, as in :meth:`recprism.explain.accounting.RuleSummary.table`; empty for
+            exposure.
     """
 
     sentences: tuple[str, ...]
@@ -44,7 +45,7 @@ class ExplanationInShort:
     users: int
     shuffled: float | None
     p_value: float | None
-    lifted: int
+    boosted: int
     categories: tuple[Mapping[str, Any], ...]
 
     @property
@@ -59,16 +60,16 @@ class ExplainedLists(Displayed):
 
     Attributes:
         rule: What makes the lists; None if players found a change of vectors.
-        account: What the rule does over all users; None without a rule, and for goals of exposure.
-        lifts: Why items are lifted, the largest lift first; empty for other goals than exposure.
+        rule_summary: What the rule does over all users; None without a rule, and for goals of exposure.
+        boosts: Why items are boosted, the largest boost first; empty for other goals than exposure.
         choice_model: How far one choice model for all users explains the lists; None without categories, and if
             too few lists changed.
         note: Why there is no choice model; empty if there is one.
     """
 
     rule: Rule | None
-    account: Account | None
-    lifts: tuple[LiftReason, ...]
+    rule_summary: RuleSummary | None
+    boosts: tuple[BoostReason, ...]
     choice_model: ChoiceModel | None
     note: str = ""
 
@@ -76,8 +77,8 @@ class ExplainedLists(Displayed):
         """Return plain values, ready for JSON."""
         return {
             "rule": None if self.rule is None else self.rule.to_dict(),
-            "account": None if self.account is None else self.account.to_dict(),
-            "lifts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.lifts],
+            "rule_summary": None if self.rule_summary is None else self.rule_summary.to_dict(),
+            "boosts": [{**it.to_dict(), "sentence": it.sentence()} for it in self.boosts],
             "choice_model": None if self.choice_model is None else self.choice_model.to_dict(),
             "note": self.note,
         }
@@ -93,8 +94,8 @@ class ExplainedLists(Displayed):
             users=0 if model is None else model.n_users,
             shuffled=None if control is None else control.mean,
             p_value=None if control is None else control.p_value,
-            lifted=len(self.lifts),
-            categories=() if self.account is None else tuple(self.account.table()),
+            boosted=len(self.boosts),
+            categories=() if self.rule_summary is None else tuple(self.rule_summary.table()),
         )
 
     def sentences(self) -> list[str]:
@@ -102,14 +103,14 @@ class ExplainedLists(Displayed):
         said = []
         if self.rule is not None:
             prices = ", ".join(f"{price:.3f} per unit of {goal}" for goal, price in self.rule.prices.items())
-            what = f"relevance, plus a price for what the list lacks ({prices})" if prices else "relevance plus lifts"
+            what = f"relevance, plus a price for what the list lacks ({prices})" if prices else "relevance plus boosts"
             said.append(f"The lists follow a rule: {what}.")
-            if self.lifts:
-                said.append(f"{len(self.lifts):,} items are lifted. {self.lifts[0].sentence()}")
+            if self.boosts:
+                said.append(f"{len(self.boosts):,} items are boosted. {self.boosts[0].sentence()}")
         else:
             said.append("Players found a change of vectors; there is no rule that made these lists.")
-        if self.account is not None:
-            said.append(self.account.sentence())
+        if self.rule_summary is not None:
+            said.append(self.rule_summary.sentence())
         said += [self.note] if self.note else []
         return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
 
@@ -136,8 +137,8 @@ def explain_made(
     model, note = _choice_model(problem, rule, lists, draws, seed, on_step)
     return ExplainedLists(
         rule=rule,
-        account=None if rule is None or rule.lifts is not None else account(problem, rule),
-        lifts=() if rule is None or rule.lifts is None else _lifts(problem, rule, lists),
+        rule_summary=None if rule is None or rule.boosts is not None else summarise_rule(problem, rule),
+        boosts=() if rule is None or rule.boosts is None else _boosts(problem, rule, lists),
         choice_model=model,
         note=note,
     )
@@ -152,11 +153,11 @@ def _choice_model(
     on_step: ProgressCallback | None,
 ) -> tuple[ChoiceModel | None, str]:
     """Fit the choice model; without enough newcomers there is none, and a sentence says so."""
-    topics = problem.subtopics
-    if not len(topics):
+    categories = problem.categories
+    if not len(categories):
         return None, "The items have no categories, so no choice model was fitted."
     depth = CANDIDATES if rule is None else rule.candidates  # scores are scaled over the candidates
-    items, scores = problem.candidates_after([], depth, None, None if rule is None else rule.lifts)
+    items, scores = problem.candidates_after([], depth, None, None if rule is None else rule.boosts)
     new = (lists[:, :, None] != problem.base_lists[:, None, :]).all(2) & (lists >= 0)
     known = new & (lists[:, :, None] == items[:, None, :]).any(2)
     if int(known.any(1).sum()) < FEWEST_USERS:
@@ -166,8 +167,8 @@ def _choice_model(
         scores,
         problem.base_lists,
         lists,
-        topics,
-        history=subtopic_probabilities(problem.history, topics),
+        categories,
+        history=category_probabilities(problem.history, categories),
         popularity=problem.split.train.col_counts,
         draws=draws,
         seed=seed,
@@ -176,8 +177,8 @@ def _choice_model(
     return model, ""
 
 
-def _lifts(problem: Problem, rule: Rule, lists: NDArray[np.int64]) -> tuple[LiftReason, ...]:
-    assert rule.lifts is not None
+def _boosts(problem: Problem, rule: Rule, lists: NDArray[np.int64]) -> tuple[BoostReason, ...]:
+    assert rule.boosts is not None
     n_items = problem.base.n_items
     before, after = (np.bincount(it[it >= 0], minlength=n_items) for it in (problem.base_lists, lists))
     term = rule.goal.exposure
@@ -185,5 +186,5 @@ def _lifts(problem: Problem, rule: Rule, lists: NDArray[np.int64]) -> tuple[Lift
     scores = problem.candidates[1][:, : rule.candidates]
     real = np.where(np.isfinite(scores), scores, np.nan)
     reach = float(np.nanmean(np.nanmax(real, 1) - np.nanmin(real, 1)))
-    found = Lifts(term.name, term.showings, rule.lifts, before, after, reach, len(lists))
-    return tuple(explain_lifts(found, [str(it) for it in problem.base.item_ids]))
+    found = ItemBoosts(term.name, term.showings, rule.boosts, before, after, reach, len(lists))
+    return tuple(explain_boosts(found, [str(it) for it in problem.base.item_ids]))

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from recprism.budget.path import Compile, deciding_part
 from recprism.budget.problem import Lists, Problem
 from recprism.budget.sticky import StickyProblem
-from recprism.data.concepts import Concepts
+from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.models import Factors
+from recprism.rule.boosts import boosted
 from recprism.rule.kernels.prices import looks_at_order
-from recprism.rule.lifts import lifted
 from recprism.rule.rule import Rule
 
 
@@ -60,7 +60,7 @@ def compile_dials(
     users: NDArray[Any] | None = None,
     ordered: bool = False,
     rest: bool = False,
-    concepts: Concepts | None = None,
+    properties: Properties | None = None,
 ) -> Dials:
     """Compile the lists of a rule into named weights.
 
@@ -70,23 +70,23 @@ def compile_dials(
         users: ``(n,)`` row numbers; all users by default.
         ordered: Keep the order of the lists, too. Goals that look at the order always do.
         rest: Where weights do not return a list, also change the user's vector, as little as possible.
-        concepts: The named columns of the items; the categories by default.
+        properties: The named columns of the items; the categories by default.
 
     Raises:
         InputError: If there are no categories, or the model has no vectors or ranks by cosine.
     """
-    named = Concepts.from_subtopics(problem.subtopics) if concepts is None else concepts
+    named = Properties.from_categories(problem.categories) if properties is None else properties
     if not len(named):
         raise InputError(
-            "dials need categories of the items and there are none; name other concepts, such as --concepts "
+            "dials need categories of the items and there are none; name other properties, such as --properties "
             "clusters=20, or choose --form rule or user-vectors"
         )
-    base = with_lifts(problem.factors, rule)
+    base = with_boosts(problem.factors, rule)
     return lists_to_dials(
         base,
         problem.rank(rule, users=users)[0],
         named,
-        # What is served without weights: the base lists of a problem may have other candidates, and no lifts.
+        # What is served without weights: the base lists of a problem may have other candidates, and no boosts.
         base_lists=problem.rank(base, users=users)[0],
         exclude=problem.hidden if users is None else problem.hidden.take_rows(users),
         users=users,
@@ -96,17 +96,17 @@ def compile_dials(
     )
 
 
-def with_lifts(base: Factors, rule: Rule) -> Factors:
-    """Return the model with the lifts of a rule in its item bias."""
-    return base if rule.lifts is None else lifted(base, rule.lifts)
+def with_boosts(base: Factors, rule: Rule) -> Factors:
+    """Return the model with the boosts of a rule in its item bias."""
+    return base if rule.boosts is None else boosted(base, rule.boosts)
 
 
 def rule_at_share(rule: Rule, alpha: float, problem: Problem) -> Rule:
     """Return the rule at a share of its trade-off."""
     if alpha == 1:
         return rule
-    if rule.lifts is not None or isinstance(problem, StickyProblem):
-        why = "boosts are fixed when they are certified" if rule.lifts is not None else "it keeps older lists"
+    if rule.boosts is not None or isinstance(problem, StickyProblem):
+        why = "boosts are fixed when they are certified" if rule.boosts is not None else "it keeps older lists"
         raise InputError(f"{why}, so --alpha is 0 or 1 here")
     return rule.at(alpha * rule.trade_off)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from recprism.forms.rule_file import RuleFile
 
-LIFTED_FROM = 500  # candidates that lifts can bring into a list: as many as a problem has
+BOOSTED_FROM = 500  # candidates that boosts can bring into a list: as many as a problem has
 STALE_DAYS = 30  # a stored history that is older leaves out what the user did last
 DAY = 24 * 60 * 60
 
@@ -42,7 +42,7 @@ def differences(file: RuleFile, asked: Asked) -> tuple[str, ...]:
     tested = file.certificate
     if tested is None:
         return ("nothing was certified",)
-    most = file.candidates if file.lifts is None else LIFTED_FROM
+    most = file.candidates if file.boosts is None else BOOSTED_FROM
     enough = min(most, len(file.item_ids) - asked.hidden)
     age = (asked.history_age or 0.0) / DAY
     scorer = "a scorer without a name" if asked.scorer is None else f"scorer {asked.scorer!r}"
@@ -50,7 +50,7 @@ def differences(file: RuleFile, asked: Asked) -> tuple[str, ...]:
         (asked.trade_off != file.trade_off, f"price {asked.trade_off:g}, tested with {file.trade_off:g}"),
         (asked.k != file.k, f"lists of {asked.k}, tested with {file.k}"),
         (
-            asked.candidates < enough or (asked.candidates > most and file.lifts is None),
+            asked.candidates < enough or (asked.candidates > most and file.boosts is None),
             f"{asked.candidates} candidates, tested with {most}",
         ),
         (asked.constraints, "constraints of the request"),

@@ -15,7 +15,7 @@ from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rule.constraints.constraints import NOT_ONE_LIST
 from recprism.rule.kernels.prices import TIED_TOGETHER
-from recprism.rule.list_search import directions_of, goal_units, subtopic_rows
+from recprism.rule.list_search import category_rows, directions_of, goal_units
 from recprism.rule.rule import Rule
 
 
@@ -40,8 +40,8 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
     units = {**goal_units(missing, features, rule.k, problem.seen.n_rows, n_items), **rule.units}
     unit, known = directions_of(goals, features)
     rows = (np.zeros(n_items + 1, np.int64), np.zeros(0, np.int32), 0)
-    has_subtopics = bool(len(problem.subtopics))
-    indptr, indices, _ = subtopic_rows(features) if has_subtopics else rows
+    has_categories = bool(len(problem.categories))
+    indptr, indices, _ = category_rows(features) if has_categories else rows
     return RuleFile(
         goals=goals,
         units=units,
@@ -53,13 +53,13 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
         limits=dict(rule.limits),
         constraints=problem.constraints.to_dict(),
         item_ids=problem.split.item_ids,
-        names=tuple(problem.subtopics.names) if has_subtopics else (),
+        names=tuple(problem.categories.names) if has_categories else (),
         indptr=np.asarray(indptr, np.int64),
         indices=np.asarray(indices, np.int32),
-        shares=features.topics.shares.cpu().numpy() if has_subtopics else np.zeros(0),
+        shares=features.categories.shares.cpu().numpy() if has_categories else np.zeros(0),
         unit=unit,
         known=known,
-        lifts=rule.lifts,
+        boosts=rule.boosts,
         item_vectors=_vectors(problem) if vectors else None,
         **(_histories(problem) if histories else {}),
         about={"recprism": __version__},

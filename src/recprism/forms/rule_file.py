@@ -1,4 +1,5 @@
-"""The file of a rule for request time: prices, concepts of the items, and optional vectors and lifts, in plain numpy.
+"""The file of a rule for request time: prices, properties of the items, and optional vectors and boosts, in plain
+numpy.
 
 A folder holds ``rule.json`` (the rule in plain values) and ``rule.npz`` (arrays without pickle).
 """
@@ -30,22 +31,22 @@ class RuleFile:
     """Everything that makes lists at request time.
 
     Attributes:
-        goals: Weights of the goals that the search looks at, by name; empty if lifts alone make the lists.
+        goals: Weights of the goals that the search looks at, by name; empty if boosts alone make the lists.
         units: Value of one unit of each goal in terms of its metric.
         trade_off: From 0, relevance alone, to 1, diversity alone.
-        history_weight: Weight of the subtopics of the user's history.
+        history_weight: Weight of the categories of the user's history.
         k: Length of a list.
         candidates: How many of the best candidates the rule chooses from.
         constraints: Bans, pins and shares, with ids and names.
         item_ids: (n_items,) int64 or text.
-        names: Names of the subtopics.
-        indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 1,) int64.
+        names: Names of the categories.
+        indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 1,) int64.
         indices: (n_entries,) int32.
         shares: Share of the item that each entry has, (n_entries,) float64; those of an item add up to 1.
         unit: Unit vectors whose distances count, (n_items, d) float64 or float32; (1, 1) if no goal looks at distances.
         known: Whether a unit vector is not zero, (n_items,) bool.
         limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more is the base list.
-        lifts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
+        boosts: What is added to the score of each item, (n_items,) float64; None without goals of exposure.
         item_vectors: (n_items, d) float32; None if scores come from elsewhere.
         history_window: How many of the user's latest interactions count as history; None counts all of them.
         history_users: Ids of the users whose histories are stored, (n_users,); None without histories.
@@ -75,7 +76,7 @@ class RuleFile:
     unit: NDArray[np.float64]
     known: NDArray[np.bool_]
     limits: Mapping[str, float] = field(default_factory=dict)
-    lifts: NDArray[np.float64] | None = None
+    boosts: NDArray[np.float64] | None = None
     item_vectors: NDArray[np.float32] | None = None
     history_window: int | None = None
     history_users: NDArray[Any] | None = None
@@ -227,7 +228,7 @@ class RuleFile:
             and self.shares.shape == (entries,)
             and len(self.unit) in (1, n)
             and (not entries or 0 <= int(self.indices.min()) <= int(self.indices.max()) < len(self.names))
-            and all(it is None or len(it) == n for it in (self.lifts, self.item_vectors))
+            and all(it is None or len(it) == n for it in (self.boosts, self.item_vectors))
             and self._histories_fit(n)
             and self._fields_fit(n)
         )
@@ -263,7 +264,7 @@ def fingerprint_of(folder: str | Path) -> str:
 _TESTED: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
 _TESTED += ("limits", "constraints", "names")
 _FACTS = (*_TESTED, "histories_of", "fields", "about")
-_TESTED_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "lifts")
+_TESTED_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "boosts")
 _ARRAYS: tuple[str, ...] = (*_TESTED_ARRAYS, "item_vectors", "history_users", "history_indptr", "history_items")
 _ARRAYS += ("field_indptr", "field_indices")
 

@@ -13,7 +13,7 @@ from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.forms.compiled import compile_dials, with_lifts
+from recprism.forms.compiled import compile_dials, with_boosts
 from recprism.forms.dials.steering import steered
 from recprism.rule.rule import Rule
 
@@ -26,7 +26,7 @@ class Steered(Displayed):
 
     Attributes:
         user: Id of the user.
-        settings: Concept -> share of the user's score range, all own settings together.
+        settings: Property -> share of the user's score range, all own settings together.
         before: Item numbers of the list without the new settings, (k,).
         after: Item numbers of the list with them, (k,).
         values: Metric -> value before and after, for this user.
@@ -67,14 +67,14 @@ def steer(
         InputError: If there are no categories, or if the user or a category is unknown.
     """
     base, users = problem.factors, problem.factors.user_ids
-    if not len(problem.subtopics):
+    if not len(problem.categories):
         raise InputError("dials are set by category, and the items have none; make the run again with categories")
     row = id_positions(as_id_array([user], "user"), users, "user")
     plain = users[row].tolist()[0]  # as in the data: a command line passes text
     own = own_settings(known or {}, plain)
     now = {**own, **settings}
     dials = compile_dials(problem, rule, users=row)
-    model = with_lifts(base, rule)
+    model = with_boosts(base, rule)
     lists = [problem.rank(steered(dials, base, {plain: it}).applied_to(model), users=row)[0][0] for it in (own, now)]
     names = tuple(f"{name}@{problem.k}" for name in MEASURED)
     values = {name: (it[0], it[1]) for name, it in problem.judge_items(np.stack(lists), names).items()}

@@ -9,26 +9,26 @@ import triton.language as tl
 from torch import Tensor
 
 from recprism.metrics.operations import CoverageStats, Hits, Kernels, discounts
-from recprism.metrics.tables import Rows, Topics
+from recprism.metrics.tables import CategoryMatrix, Rows
 from recprism.ranking.triton_engine import power_of_two, whole_parts
 from recprism.ranking.triton_kernels import kernel
 
 CELLS = 1024  # in one program
-WIDEST = 1024  # places of a list, or subtopics
+WIDEST = 1024  # places of a list, or categories
 
 
 class FusedKernels(Kernels):
     """As ``Kernels``, without large temporary arrays for ``growth`` and ``found``."""
 
-    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
-        if topics.n_cols > WIDEST:
-            return super().growth(items, topics)
+    def growth(self, items: Tensor, categories: CategoryMatrix) -> CoverageStats:
+        if categories.n_cols > WIDEST:
+            return super().growth(items, categories)
         out = torch.empty((3, *items.T.shape), dtype=torch.float64, device=items.device)
-        width = power_of_two(max(topics.n_cols, 1))
+        width = power_of_two(max(categories.n_cols, 1))
         rows = max(1, CELLS // width)
-        sizes = len(items), items.shape[1], topics.n_items, topics.n_cols
+        sizes = len(items), items.shape[1], categories.n_items, categories.n_cols
         _growth[(whole_parts(len(items), rows),)](
-            items.contiguous(), topics.share_matrix, out, *sizes, ROWS=rows, WIDTH=width
+            items.contiguous(), categories.share_matrix, out, *sizes, ROWS=rows, WIDTH=width
         )
         return CoverageStats(*out.unbind())
 
@@ -50,13 +50,15 @@ class FusedKernels(Kernels):
 
 
 @kernel
-def _growth(items, shares, out, n_users, k, n_items, n_topics, ROWS: tl.constexpr, WIDTH: tl.constexpr):
-    user, topic = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64), tl.arange(0, WIDTH)
+def _growth(items, shares, out, n_users, k, n_items, n_categories, ROWS: tl.constexpr, WIDTH: tl.constexpr):
+    user, category = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64), tl.arange(0, WIDTH)
     amount = tl.zeros([ROWS, WIDTH], tl.float64)
     for place in range(k):
         item = tl.load(items + user * k + place, mask=user < n_users, other=-1)
         item = tl.where(item < 0, n_items, item)
-        amount += tl.load(shares + item[:, None] * n_topics + topic[None, :], mask=topic[None, :] < n_topics, other=0.0)
+        amount += tl.load(
+            shares + item[:, None] * n_categories + category[None, :], mask=category[None, :] < n_categories, other=0.0
+        )
         share = amount * (1.0 / tl.maximum(tl.sum(amount, 1), 1e-300))[:, None]
         nats = tl.where(share > 0, -share * tl.log(tl.where(share > 0, share, 1.0)), 0.0)
         at = out + place * n_users + user

@@ -1,6 +1,6 @@
-"""Diversity of the relevant items of a list: only held-out items count, and each for its subtopics.
+"""Diversity of the relevant items of a list: only held-out items count, and each for its categories.
 
-Both metrics are those of ndeval, with one judgement per held-out item and subtopic. ``(n_users,)`` float64 each.
+Both metrics are those of ndeval, with one judgement per held-out item and category. ``(n_users,)`` float64 each.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def err_ia(gains: Tensor, n_intents: Tensor) -> Tensor:
     """ERR-IA (Chapelle et al., 2011) with equally likely intents, over that of a list that is relevant to all of them.
 
     Args:
-        gains: ``(k, n_users)`` sum over the subtopics of the item, each 1/2 per earlier relevant item that has it.
-        n_intents: ``(n_users,)`` number of subtopics among the user's held-out items; users with 0 get NaN.
+        gains: ``(k, n_users)`` sum over the categories of the item, each 1/2 per earlier relevant item that has it.
+        n_intents: ``(n_users,)`` number of categories among the user's held-out items; users with 0 get NaN.
     """
     places = torch.arange(1, len(gains) + 1, dtype=torch.float64, device=gains.device)
     best = (ALPHA ** (places - 1) / places).sum() * n_intents
@@ -32,7 +32,7 @@ def err_ia(gains: Tensor, n_intents: Tensor) -> Tensor:
 def _alpha_ndcg_relevant(lists: Lists, context: Context) -> Tensor:
     depth = lists.depth
     best = context.keep(
-        ("relevant ideal", depth), lambda: relevant_alpha_dcg(context.topics, context.relevant, ALPHA, depth)
+        ("relevant ideal", depth), lambda: relevant_alpha_dcg(context.categories, context.relevant, ALPHA, depth)
     )[lists.k - 1]
     return torch.where(best > 0, lists.relevant_alpha_dcg(ALPHA)[lists.k - 1] / best, torch.nan)
 
@@ -44,12 +44,12 @@ def _err_ia(lists: Lists, context: Context) -> Tensor:
 
 
 def _intents(context: Context) -> Tensor:
-    return (context.topics.spread_of(context.relevant) > 0).sum(1)
+    return (context.categories.spread_of(context.relevant) > 0).sum(1)
 
 
 def _register(name: str, function: MetricFunction, summary: str, bounds: tuple[float, float]) -> None:
-    empties = "Users none of whose held-out items has a subtopic are left out of the mean; an empty list scores 0."
-    needs = ("relevant", "subtopics")
+    empties = "Users none of whose held-out items has a category are left out of the mean; an empty list scores 0."
+    needs = ("relevant", "categories")
     register(Metric(name, function, summary=summary, bounds=bounds, needs=needs, empties=empties))
 
 
@@ -62,6 +62,6 @@ _register(
 _register(
     "err_ia",
     _err_ia,
-    "ERR-IA (Chapelle et al., 2011): for each subtopic of the held-out items, how early the list satisfies it.",
+    "ERR-IA (Chapelle et al., 2011): for each category of the held-out items, how early the list satisfies it.",
     (0.0, 1.0),
 )

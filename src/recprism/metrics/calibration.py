@@ -18,8 +18,8 @@ ALPHA = 0.01
 def _calibration(lists: Lists, context: Context, *, alpha: float = ALPHA) -> Tensor:
     """Return KL(p || q) in nats.
 
-    p is the distribution of the user's training items over subtopics; q is that of the list with a share ``alpha`` of p
-    mixed in. Every item counts 1, shared among its subtopics by their weights. The worst value is -log(alpha).
+    p is the distribution of the user's training items over categories; q is that of the list with a share ``alpha`` of
+    p mixed in. Every item counts 1, shared among its categories by their weights. The worst value is -log(alpha).
     """
     if not 0 < alpha < 1:
         raise InputError(f"alpha is the part of the user's own distribution mixed in, above 0 and below 1; got {alpha}")
@@ -31,13 +31,13 @@ register(
     Metric(
         "calibration",
         _calibration,
-        summary="How far the list's subtopics are from the proportions of the user's training items; 0 if equal.",
+        summary="How far the list's categories are from the proportions of the user's training items; 0 if equal.",
         higher_is_better=False,
         bounds=(0.0, -math.log(ALPHA)),
-        needs=("subtopics", "history"),
+        needs=("categories", "history"),
         empties=(
-            "A list without subtopics, an empty one too, scores the worst. "
-            "Users without training items that have subtopics are left out of the mean."
+            "A list without categories, an empty one too, scores the worst. "
+            "Users without training items that have categories are left out of the mean."
         ),
         options={"alpha": ALPHA},
     )

@@ -12,10 +12,10 @@ from torch import Tensor
 from recprism.common.threads import share_work
 from recprism.metrics._kernels import loops
 from recprism.metrics.operations import CoverageStats, Hits, Kernels, discounts, worth_of_repeats
-from recprism.metrics.tables import Rows, Topics, Vectors
+from recprism.metrics.tables import CategoryMatrix, Rows, Vectors
 
 MIN_USERS = 256  # in one part of a thread: fewer do not pay
-WORTH_UNIT = 1 << 40  # the worth of a subtopic is compared as a whole number of parts of 1 / this
+WORTH_UNIT = 1 << 40  # the worth of a category is compared as a whole number of parts of 1 / this
 
 
 class CompiledKernels(Kernels):
@@ -39,20 +39,28 @@ class CompiledKernels(Kernels):
         _run(loops.found, items, relevant.indptr, relevant.indices, relevant.n_cols, discounts(items.shape[1]), out)
         return Hits(*out.unbind(0))
 
-    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        return _filled(loops.alpha_dcg, items, *_gain_terms(items, topics, alpha, open_to))
+    def alpha_dcg(self, items: Tensor, categories: CategoryMatrix, alpha: float, open_to: Tensor | None) -> Tensor:
+        return _filled(loops.alpha_dcg, items, *_gain_terms(items, categories, alpha, open_to))
 
-    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        terms = _gain_terms(items, topics, alpha, open_to)
+    def best_alpha_dcg(self, items: Tensor, categories: CategoryMatrix, alpha: float, open_to: Tensor | None) -> Tensor:
+        terms = _gain_terms(items, categories, alpha, open_to)
         return _filled(loops.best_alpha_dcg, items, *terms, (WORTH_UNIT * terms[3]).long())
 
-    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
+    def growth(self, items: Tensor, categories: CategoryMatrix) -> CoverageStats:
         out = torch.empty((3, *items.T.shape), dtype=torch.float64)
-        _run(loops.growth, items, topics.rows.indptr, topics.rows.indices, topics.shares, topics.n_cols, out)
+        _run(
+            loops.growth,
+            items,
+            categories.rows.indptr,
+            categories.rows.indices,
+            categories.shares,
+            categories.n_cols,
+            out,
+        )
         return CoverageStats(*out.unbind(0))
 
-    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
-        terms = (topics.rows.indptr, topics.rows.indices, topics.shares, wanted, alpha)
+    def divergence(self, items: Tensor, categories: CategoryMatrix, wanted: Tensor, alpha: float) -> Tensor:
+        terms = (categories.rows.indptr, categories.rows.indices, categories.shares, wanted, alpha)
         return _filled(loops.divergence, items, *terms)
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
@@ -65,18 +73,18 @@ class CompiledKernels(Kernels):
 COMPILED = CompiledKernels()
 
 
-def _gain_terms(items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
-    """Return subtopics of items, open subtopics (one row for all users if None), worth and discounts for the loops.
+def _gain_terms(items: Tensor, categories: CategoryMatrix, alpha: float, open_to: Tensor | None) -> tuple[Tensor, ...]:
+    """Return categories of items, open categories (one row for all users if None), worth and discounts for the loops.
 
-    The worth of a subtopic is indexed by how often it came before. A subtopic that does not count for the user starts
+    The worth of a category is indexed by how often it came before. A category that does not count for the user starts
     at k + 1, where the worth is 0.
     """
     k = items.shape[1]
     worth = torch.zeros(2 * k + 2, dtype=torch.float64)
     worth[: k + 1] = worth_of_repeats(alpha, k)
     if open_to is None:
-        open_to = torch.ones(1, topics.n_cols, dtype=torch.bool)
-    return topics.rows.indptr, topics.rows.indices, open_to, worth, discounts(k)
+        open_to = torch.ones(1, categories.n_cols, dtype=torch.bool)
+    return categories.rows.indptr, categories.rows.indices, open_to, worth, discounts(k)
 
 
 def _filled(loop: Callable[..., None], items: Tensor, *others: Tensor | float) -> Tensor:

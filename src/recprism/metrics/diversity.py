@@ -1,9 +1,9 @@
-"""Diversity of a list: by the subtopics of its items, or by the distances between their vectors.
+"""Diversity of a list: by the categories of its items, or by the distances between their vectors.
 
 ``alpha_ndcg`` takes every item as relevant, so it is rank-discounted coverage. The version in which only relevant items
-gain is ``alpha_ndcg_relevant``, in ``_intents.py``. alpha-nDCG and coverage ignore weights of subtopics. In
-``subtopic_coverage_shared`` and ``subtopic_entropy``, each item counts 1, and weights divide it among its subtopics.
-Weights also give the direction of subtopic vectors. The functions take and return ``(n_users,)`` arrays.
+gain is ``alpha_ndcg_relevant``, in ``_intents.py``. alpha-nDCG and coverage ignore weights of categories. In
+``subtopic_coverage_shared`` and ``subtopic_entropy``, each item counts 1, and weights divide it among its categories.
+Weights also give the direction of category vectors. The functions take and return ``(n_users,)`` arrays.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def alpha_ndcg(dcg: Tensor, best: Tensor) -> Tensor:
     return torch.where(best > 0, dcg / best, 0.0)
 
 
-def subtopic_coverage(covered: Tensor, n_subtopics: int) -> Tensor:
-    """Share of all subtopics, from the ``(n_users,)`` number of subtopics, whole or in parts, that the list covers."""
-    return covered / max(n_subtopics, 1)
+def subtopic_coverage(covered: Tensor, n_categories: int) -> Tensor:
+    """Share of all categories, from the ``(n_users,)`` number that the list covers, whole or in parts."""
+    return covered / max(n_categories, 1)
 
 
-def subtopic_entropy(nats: Tensor, n_subtopics: int) -> Tensor:
-    """Entropy of the list's distribution over subtopics, ``(n_users,)`` nats, over that of equal shares."""
-    return nats / math.log(max(n_subtopics, 2))
+def subtopic_entropy(nats: Tensor, n_categories: int) -> Tensor:
+    """Entropy of the list's distribution over categories, ``(n_users,)`` nats, over that of equal shares."""
+    return nats / math.log(max(n_categories, 2))
 
 
 def mean_distance(distance_sums: Tensor, lengths: Tensor, *, halved: bool = False) -> Tensor:
@@ -65,9 +65,9 @@ def _alpha_ndcg(
     Args:
         lists: The lists.
         context: What the lists are evaluated against.
-        alpha: The share of a subtopic's worth that is lost each time it is repeated.
+        alpha: The share of a category's worth that is lost each time it is repeated.
         ideal: "catalogue" is the greedy list over the whole catalogue, "list" the greedy order of the list itself.
-        gated: Whether only the user's own subtopics count, in the list and in the ideal.
+        gated: Whether only the user's own categories count, in the list and in the ideal.
         ideal_depth: Number of places that the "list" ideal re-orders; by default the cut k.
     """
     if not 0 <= alpha <= 1:
@@ -82,7 +82,7 @@ def _alpha_ndcg(
     values = alpha_ndcg(lists.alpha_dcg(alpha, gated=gated), IDEALS[ideal](lists, context, alpha, gated, depth))
     if not gated:
         return values
-    return torch.where(context.keep("has subtopics", lambda: context.user_subtopics.any(1)), values, torch.nan)
+    return torch.where(context.keep("has categories", lambda: context.user_categories.any(1)), values, torch.nan)
 
 
 def _list_ideal(lists: Lists, context: Context, alpha: float, gated: bool, depth: int) -> Tensor:  # noqa: ARG001
@@ -95,27 +95,27 @@ def _catalogue_ideal(lists: Lists, context: Context, alpha: float, gated: bool, 
 
     def compute() -> Tensor:
         if not gated:
-            return catalogue_alpha_dcg(context.topics, alpha, depth)
-        gates, gate_of_user = torch.unique(context.user_subtopics, dim=0, return_inverse=True)
-        return catalogue_alpha_dcg(context.topics, alpha, depth, gates)[gate_of_user]
+            return catalogue_alpha_dcg(context.categories, alpha, depth)
+        gates, gate_of_user = torch.unique(context.user_categories, dim=0, return_inverse=True)
+        return catalogue_alpha_dcg(context.categories, alpha, depth, gates)[gate_of_user]
 
     return context.keep(("ideal", alpha, gated, depth), compute)[:, lists.k - 1]
 
 
 IDEALS = {"catalogue": _catalogue_ideal, "list": _list_ideal}
 
-_BY_SUBTOPIC = "An empty list scores 0, and items without subtopics add nothing."
-_GATED = " Users none of whose interactions has a subtopic are left out of the mean."
+_BY_CATEGORY = "An empty list scores 0, and items without categories add nothing."
+_GATED = " Users none of whose interactions has a category are left out of the mean."
 _BY_DISTANCE = "Lists of fewer than two items score 0; a pair with an all-zero vector counts as distance 0."
 
 ALPHA_NDCG = register(
     Metric(
         "alpha_ndcg",
         _alpha_ndcg,
-        summary="Rank-discounted coverage: new subtopics early, over a greedy ideal list; relevance does not count.",
+        summary="Rank-discounted coverage: new categories early, over a greedy ideal list; relevance does not count.",
         bounds=(0.0, math.inf),  # a list can be better than the greedy ideal
-        needs=("subtopics",),
-        empties=_BY_SUBTOPIC,
+        needs=("categories",),
+        empties=_BY_CATEGORY,
         options={"alpha": 0.5, "ideal": "catalogue", "gated": False, "ideal_depth": None},
     )
 )
@@ -123,16 +123,16 @@ ALPHA_NDCG_GATED = register(
     ALPHA_NDCG.variant(
         "alpha_ndcg_gated",
         {"gated": True},
-        needs=("subtopics", "user_subtopics"),
-        empties=_BY_SUBTOPIC + _GATED,
-        summary="Rank-discounted coverage of the subtopics of the user's own interactions; any item counts.",
+        needs=("categories", "user_categories"),
+        empties=_BY_CATEGORY + _GATED,
+        summary="Rank-discounted coverage of the categories of the user's own interactions; any item counts.",
     )
 )
 register(
     ALPHA_NDCG.variant(
         "alpha_ndcg_list",
         {"ideal": "list"},
-        summary="Order alone: alpha-nDCG against the same items re-ordered; a list of one subtopic scores 1.",
+        summary="Order alone: alpha-nDCG against the same items re-ordered; a list of one category scores 1.",
     )
 )
 register(
@@ -140,41 +140,41 @@ register(
         "alpha_ndcg_paper",
         {"ideal": "list", "ideal_depth": PAPER_DEPTH},
         min_places=PAPER_DEPTH,
-        summary="As in the paper's tables: the user's own subtopics, against the same top 20 re-ordered.",
+        summary="As in the paper's tables: the user's own categories, against the same top 20 re-ordered.",
     )
 )
 
 register(
     Metric(
         "subtopic_coverage",
-        lambda lists, context: subtopic_coverage(lists.growth.covered, context.topics.n_present),
-        summary="Share of the catalogue's subtopics that the list covers.",
-        needs=("subtopics",),
-        empties=_BY_SUBTOPIC,
+        lambda lists, context: subtopic_coverage(lists.growth.covered, context.categories.n_present),
+        summary="Share of the catalogue's categories that the list covers.",
+        needs=("categories",),
+        empties=_BY_CATEGORY,
     )
 )
 register(
     Metric(
         "subtopic_coverage_shared",
-        lambda lists, context: subtopic_coverage(lists.growth.shared, context.topics.n_present),
-        summary="Subtopic coverage where each item shares one unit among its subtopics, and a subtopic is full at one.",
-        needs=("subtopics",),
-        empties=_BY_SUBTOPIC,
+        lambda lists, context: subtopic_coverage(lists.growth.shared, context.categories.n_present),
+        summary="Subtopic coverage where an item shares one unit among its categories, and a category is full at one.",
+        needs=("categories",),
+        empties=_BY_CATEGORY,
     )
 )
 register(
     Metric(
         "subtopic_entropy",
-        lambda lists, context: subtopic_entropy(lists.growth.entropy, context.topics.n_present),
-        summary="How evenly the list is spread over subtopics; 1 if evenly over all of the catalogue's.",
-        needs=("subtopics",),
-        empties=_BY_SUBTOPIC,
+        lambda lists, context: subtopic_entropy(lists.growth.entropy, context.categories.n_present),
+        summary="How evenly the list is spread over categories; 1 if evenly over all of the catalogue's.",
+        needs=("categories",),
+        empties=_BY_CATEGORY,
     )
 )
 
 
 def _vectors(context: Context, of: str) -> Vectors:
-    return context.subtopic_vectors if of == "subtopics" else getattr(context, of)
+    return context.category_vectors if of == "categories" else getattr(context, of)
 
 
 def _ilad(lists: Lists, context: Context, *, of: str = "vectors", halved: bool = False) -> Tensor:
@@ -203,6 +203,6 @@ MILD = Metric(
 )
 for _metric in (ILAD, MILD):
     register(_metric)
-    register(_metric.variant(f"{_metric.name}_subtopics", {"of": "subtopics"}, needs=("subtopics",)))
+    register(_metric.variant(f"{_metric.name}_subtopics", {"of": "categories"}, needs=("categories",)))
     register(_metric.variant(f"{_metric.name}_attributes", {"of": "attributes"}, needs=("attributes",)))
 register(ILAD.variant("ilad_paper", {"halved": True}, summary="Half of ilad, as in the paper's tables."))

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from recprism.metrics.operations import MAX_CELLS, TIE, discounts
-from recprism.metrics.tables import Rows, Topics
+from recprism.metrics.tables import CategoryMatrix, Rows
 
 
 class Patterns(NamedTuple):
-    """Distinct sets of subtopics: items with the same set are worth the same, so the search runs over sets.
+    """Distinct sets of categories: items with the same set are worth the same, so the search runs over sets.
 
     Attributes:
-        member: ``(n_patterns, n_subtopics)`` float64.
+        member: ``(n_patterns, n_categories)`` float64.
         items: ``(n_patterns, depth + 1)`` int64, the items of each set in rising order, then n_items.
     """
 
@@ -27,58 +27,58 @@ class Patterns(NamedTuple):
     items: Tensor
 
 
-def catalogue_alpha_dcg(topics: Topics, alpha: float, depth: int, gates: Tensor | None = None) -> Tensor:
+def catalogue_alpha_dcg(categories: CategoryMatrix, alpha: float, depth: int, gates: Tensor | None = None) -> Tensor:
     """Return the alpha-DCG of the greedy list; of equal gains the lowest item number comes first.
 
     Args:
-        topics: Subtopics of the catalogue.
-        alpha: The loss of worth of a repeated subtopic.
+        categories: Categories of the catalogue.
+        alpha: The loss of worth of a repeated category.
         depth: Length of the list.
-        gates: ``(n_gates, n_subtopics)`` bool, the subtopics that count; None for one gate with all subtopics.
+        gates: ``(n_gates, n_categories)`` bool, the categories that count; None for one gate with all categories.
 
     Returns:
         ``(n_gates, depth)`` float64.
     """
     if gates is None:
-        gates = torch.ones(1, topics.n_cols, dtype=torch.bool, device=topics.weights.device)
-    patterns = _patterns(topics, depth)
+        gates = torch.ones(1, categories.n_cols, dtype=torch.bool, device=categories.weights.device)
+    patterns = _patterns(categories, depth)
     step = max(1, MAX_CELLS // max(1, len(patterns.member)))
     some = (gates[start : start + step].to(torch.float64) for start in range(0, max(len(gates), 1), step))
-    parts = [_greedy(patterns, alpha, block, topics.n_items) for block in some]
+    parts = [_greedy(patterns, alpha, block, categories.n_items) for block in some]
     return (torch.cat(parts) * discounts(depth, gates.device)).cumsum(1)
 
 
-def relevant_alpha_dcg(topics: Topics, relevant: Rows, alpha: float, depth: int) -> Tensor:
+def relevant_alpha_dcg(categories: CategoryMatrix, relevant: Rows, alpha: float, depth: int) -> Tensor:
     """Return the alpha-DCG of each user's held-out items in greedy order; of equal gains the lowest item comes first.
 
     Args:
-        topics: Subtopics of the catalogue.
+        categories: Categories of the catalogue.
         relevant: Users x items.
-        alpha: The loss of worth of a repeated subtopic.
+        alpha: The loss of worth of a repeated category.
         depth: Length of the list.
 
     Returns:
         ``(depth, n_users)`` float64.
     """
-    gains = torch.zeros((relevant.n_rows, depth), dtype=torch.float64, device=topics.weights.device)
+    gains = torch.zeros((relevant.n_rows, depth), dtype=torch.float64, device=categories.weights.device)
     order = torch.argsort(relevant.counts)  # users with about as many items share a block, so that little is padded
     start = 0
     while start < len(order):
         largest = int(relevant.counts[order[start : start + 1024]].max())
-        users = order[start : start + max(1, min(1024, MAX_CELLS // max(1, largest * topics.n_cols)))]
-        gains[users] = _greedy_of_items(topics, relevant.take(users), alpha, depth)
+        users = order[start : start + max(1, min(1024, MAX_CELLS // max(1, largest * categories.n_cols)))]
+        gains[users] = _greedy_of_items(categories, relevant.take(users), alpha, depth)
         start += len(users)
     return (gains * discounts(depth, gains.device)).cumsum(1).T
 
 
-def _greedy_of_items(topics: Topics, rows: Rows, alpha: float, depth: int) -> Tensor:
+def _greedy_of_items(categories: CategoryMatrix, rows: Rows, alpha: float, depth: int) -> Tensor:
     """Return the ``(n_rows, depth)`` gains."""
     width = max(1, int(rows.counts.max()))
     place = torch.arange(len(rows.indices), device=rows.indices.device) - rows.indptr[rows.row_of_entry]
     items = torch.full((rows.n_rows, width), -1, device=rows.indices.device)
     items[rows.row_of_entry, place] = rows.indices.long()
-    member = topics.member[items].to(torch.float64)  # the blank row for places without an item
-    worth = torch.ones((rows.n_rows, topics.n_cols), dtype=torch.float64, device=member.device)
+    member = categories.member[items].to(torch.float64)  # the blank row for places without an item
+    worth = torch.ones((rows.n_rows, categories.n_cols), dtype=torch.float64, device=member.device)
     gains = worth.new_zeros(rows.n_rows, depth)
     for step in range(min(depth, width)):
         offers = torch.bmm(member, worth[:, :, None]).squeeze(2)
@@ -91,19 +91,21 @@ def _greedy_of_items(topics: Topics, rows: Rows, alpha: float, depth: int) -> Te
     return gains
 
 
-def _patterns(topics: Topics, depth: int) -> Patterns:
-    member, pattern_of_item, sizes = torch.unique(topics.member[:-1], dim=0, return_inverse=True, return_counts=True)
+def _patterns(categories: CategoryMatrix, depth: int) -> Patterns:
+    member, pattern_of_item, sizes = torch.unique(
+        categories.member[:-1], dim=0, return_inverse=True, return_counts=True
+    )
     by_pattern = torch.argsort(pattern_of_item, stable=True)
     pattern = pattern_of_item[by_pattern]
     position = torch.arange(len(by_pattern), device=by_pattern.device) - (sizes.cumsum(0) - sizes)[pattern]
     wanted = position < depth
-    items = torch.full((len(member), depth + 1), topics.n_items, device=by_pattern.device)
+    items = torch.full((len(member), depth + 1), categories.n_items, device=by_pattern.device)
     items[pattern[wanted], position[wanted]] = by_pattern[wanted]
     return Patterns(member.to(torch.float64), items)
 
 
 def _greedy(patterns: Patterns, alpha: float, gates: Tensor, n_items: int) -> Tensor:
-    """Return the ``(n, depth)`` gains for gates ``(n, n_subtopics)`` float64."""
+    """Return the ``(n, depth)`` gains for gates ``(n, n_categories)`` float64."""
     rows = torch.arange(len(gates), device=gates.device)
     depth = patterns.items.shape[1] - 1
     used = torch.zeros(len(gates), len(patterns.member), dtype=torch.int64, device=gates.device)

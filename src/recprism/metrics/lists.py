@@ -126,15 +126,15 @@ class Lists:
 
     @property
     def growth(self) -> CoverageStats:
-        """Coverage of subtopics; ``(n_users,)`` each."""
-        growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.topics))
+        """Coverage of categories; ``(n_users,)`` each."""
+        growth = self._keep("growth", lambda: self._kernels.growth(self._full, self.context.categories))
         return CoverageStats(*(self._at_cut(running) for running in growth))
 
     def divergence(self, alpha: float) -> Tensor:
-        """``(n_users,)`` float64: Kullback-Leibler divergence of each list's subtopics from those of training."""
+        """``(n_users,)`` float64: Kullback-Leibler divergence of each list's categories from those of training."""
 
         def compute() -> Tensor:
-            return self._kernels.divergence(self._full, self.context.topics, self.context.history, alpha)
+            return self._kernels.divergence(self._full, self.context.categories, self.context.history, alpha)
 
         return self._at_cut(self._keep(("divergence", alpha), compute))
 
@@ -147,7 +147,7 @@ class Lists:
         return self._at_cut(self._keep(("nearest", vectors), lambda: self._kernels.nearest(self._full, vectors)))
 
     def alpha_dcg(self, alpha: float, *, gated: bool) -> Tensor:
-        """``(n_users,)`` float64: alpha-DCG, where a subtopic is worth less each time it is repeated."""
+        """``(n_users,)`` float64: alpha-DCG, where a category is worth less each time it is repeated."""
         return self._at_cut(self._alpha_dcg(alpha, gated))
 
     def relevant_alpha_dcg(self, alpha: float) -> Tensor:
@@ -155,7 +155,7 @@ class Lists:
 
         def compute() -> Tensor:
             relevant = torch.where(are_entries(self._full, self.context.relevant), self._full, -1)
-            return self._kernels.alpha_dcg(relevant, self.context.topics, alpha, None)
+            return self._kernels.alpha_dcg(relevant, self.context.categories, alpha, None)
 
         return self._keep(("relevant_alpha_dcg", alpha), compute)
 
@@ -163,10 +163,10 @@ class Lists:
         """``(n_users,)`` float64: alpha-DCG of the first ``depth`` places of the uncut lists in greedy order."""
         if depth > self.depth:
             raise InputError(f"an ideal over {depth} places needs lists that long; these have {self.depth}")
-        items, topics = self._full[:, :depth], self.context.topics
+        items, categories = self._full[:, :depth], self.context.categories
         best = self._at_cut(
             self._keep(
-                ("best_alpha_dcg", alpha, depth), lambda: self._kernels.best_alpha_dcg(items, topics, alpha, None)
+                ("best_alpha_dcg", alpha, depth), lambda: self._kernels.best_alpha_dcg(items, categories, alpha, None)
             )
         )
         if not gated:
@@ -175,20 +175,20 @@ class Lists:
         return best.index_copy(0, users, self._at_cut(best_behind_gate))
 
     def _behind_gate(self, alpha: float, depth: int) -> tuple[Tensor, Tensor]:
-        """Return the users whose gate excludes a subtopic of their list, and the alpha-DCG of their greedy order.
+        """Return the users whose gate excludes a category of their list, and the alpha-DCG of their greedy order.
 
         For all other users, usually most of them, the gate changes nothing.
         """
         open_to_all, behind_gate = (self._alpha_dcg(alpha, gated)[depth - 1] for gated in (False, True))
         users = (behind_gate < open_to_all).nonzero().squeeze(1)
         items = self._full[:, :depth].index_select(0, users)
-        gates = self.context.user_subtopics.index_select(0, users)
-        return users, self._kernels.best_alpha_dcg(items, self.context.topics, alpha, gates)
+        gates = self.context.user_categories.index_select(0, users)
+        return users, self._kernels.best_alpha_dcg(items, self.context.categories, alpha, gates)
 
     def _alpha_dcg(self, alpha: float, gated: bool) -> Tensor:
         def compute() -> Tensor:
-            gate = self.context.user_subtopics if gated else None
-            return self._kernels.alpha_dcg(self._full, self.context.topics, alpha, gate)
+            gate = self.context.user_categories if gated else None
+            return self._kernels.alpha_dcg(self._full, self.context.categories, alpha, gate)
 
         return self._keep(("alpha_dcg", alpha, gated), compute)
 

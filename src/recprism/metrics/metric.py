@@ -32,7 +32,7 @@ class Metric:
         needs: What the context must have: keys of ``HOW_TO_GIVE``.
         per_user: Whether there is a value for each user (averaged, with an interval), or one for all lists together.
         min_places: Smallest length of the lists, whatever the cut.
-        empties: What happens to users without held-out items, empty lists and items without subtopics.
+        empties: What happens to users without held-out items, empty lists and items without categories.
         options: Keyword arguments for ``function``.
     """
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from recprism.metrics.tables import Rows, Topics, Vectors
+from recprism.metrics.tables import CategoryMatrix, Rows, Vectors
 
 TIE = 1e-9  # relative: gains closer than this are equal, for any order of summation
-MAX_CELLS = 1 << 26  # of a temporary users x places x subtopics array
+MAX_CELLS = 1 << 26  # of a temporary users x places x categories array
 
 
 class Hits(NamedTuple):
@@ -34,12 +34,12 @@ class Hits(NamedTuple):
 
 
 class CoverageStats(NamedTuple):
-    """Subtopics that the list covers.
+    """Categories that the list covers.
 
     Attributes:
-        covered: Number of subtopics.
-        shared: Sum over subtopics of min(1, x), where x is the sum of the items' shares in the subtopic.
-        entropy: Entropy of the distribution given by x, in nats; 0 for a list without subtopics.
+        covered: Number of categories.
+        shared: Sum over categories of min(1, x), where x is the sum of the items' shares in the category.
+        entropy: Entropy of the distribution given by x, in nats; 0 for a list without categories.
     """
 
     covered: Tensor
@@ -53,7 +53,7 @@ def discounts(k: int, device: torch.device | None = None) -> Tensor:
 
 
 def worth_of_repeats(alpha: float, k: int) -> Tensor:
-    """``(k + 1,)`` float64: (1 - alpha) ** n, what a subtopic adds to alpha-DCG after it came n times before."""
+    """``(k + 1,)`` float64: (1 - alpha) ** n, what a category adds to alpha-DCG after it came n times before."""
     return (1 - alpha) ** torch.arange(k + 1, dtype=torch.float64)
 
 
@@ -95,51 +95,51 @@ class Kernels:
         hits = hit.cumsum(1, dtype=torch.float64)
         return Hits(hits.T, _discounted_sums(hit), (hit / place).cummax(1).values.T)
 
-    def alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
-        """Sum (1 - alpha) ** (times the subtopic came before) over the items' subtopics, over log2(place + 1).
+    def alpha_dcg(self, items: Tensor, categories: CategoryMatrix, alpha: float, open_to: Tensor | None) -> Tensor:
+        """Sum (1 - alpha) ** (times the category came before) over the items' categories, over log2(place + 1).
 
-        ``open_to`` ``(n_users, n_subtopics)`` bool are the subtopics that count for a user; None for all.
+        ``open_to`` ``(n_users, n_categories)`` bool are the categories that count for a user; None for all.
         """
 
         def of_some(users: slice) -> Tensor:
-            member = _members(items[users], topics, open_to, users)
+            member = _members(items[users], categories, open_to, users)
             before = member.cumsum(1) - member
             return (member * (1 - alpha) ** before).sum(2)
 
-        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
+        return _discounted_sums(_for_some_users(of_some, items, categories.n_cols))
 
-    def best_alpha_dcg(self, items: Tensor, topics: Topics, alpha: float, open_to: Tensor | None) -> Tensor:
+    def best_alpha_dcg(self, items: Tensor, categories: CategoryMatrix, alpha: float, open_to: Tensor | None) -> Tensor:
         """As ``alpha_dcg``, for the items in greedy order; of equal gains the earlier place comes first."""
 
         def of_some(users: slice) -> Tensor:
-            return _greedy_gains(_members(items[users], topics, open_to, users), alpha)
+            return _greedy_gains(_members(items[users], categories, open_to, users), alpha)
 
-        return _discounted_sums(_for_some_users(of_some, items, topics.n_cols))
+        return _discounted_sums(_for_some_users(of_some, items, categories.n_cols))
 
-    def growth(self, items: Tensor, topics: Topics) -> CoverageStats:
+    def growth(self, items: Tensor, categories: CategoryMatrix) -> CoverageStats:
         def of_some(users: slice) -> Tensor:
-            amount = topics.share_matrix[items[users]].cumsum(1)
+            amount = categories.share_matrix[items[users]].cumsum(1)
             share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
             entropy = torch.special.entr(share).sum(2).clamp(min=0)
             return torch.stack([(amount > 0).sum(2), amount.clamp(max=1).sum(2), entropy], dim=2)
 
-        return CoverageStats(*(values.T for values in _for_some_users(of_some, items, topics.n_cols).unbind(2)))
+        return CoverageStats(*(values.T for values in _for_some_users(of_some, items, categories.n_cols).unbind(2)))
 
-    def divergence(self, items: Tensor, topics: Topics, wanted: Tensor, alpha: float) -> Tensor:
-        """Kullback-Leibler divergence of the list's distribution over subtopics from ``wanted``, in nats.
+    def divergence(self, items: Tensor, categories: CategoryMatrix, wanted: Tensor, alpha: float) -> Tensor:
+        """Kullback-Leibler divergence of the list's distribution over categories from ``wanted``, in nats.
 
-        The rows of ``wanted`` ``(n_users, n_subtopics)`` float64 sum to 1 or 0. A share ``alpha`` of it is mixed into
+        The rows of ``wanted`` ``(n_users, n_categories)`` float64 sum to 1 or 0. A share ``alpha`` of it is mixed into
         the distribution of the list.
         """
 
         def of_some(users: slice) -> Tensor:
-            amount = topics.share_matrix[items[users]].cumsum(1)
+            amount = categories.share_matrix[items[users]].cumsum(1)
             share = amount / amount.sum(2, keepdim=True).clamp(min=torch.finfo(amount.dtype).tiny)
             p = wanted[users, None, :]
             mixed = (1 - alpha) * share + alpha * p
             return (torch.xlogy(p, p) - torch.xlogy(p, mixed)).sum(2).clamp(min=0)
 
-        return _for_some_users(of_some, items, topics.n_cols).T
+        return _for_some_users(of_some, items, categories.n_cols).T
 
     def distance_sums(self, items: Tensor, vectors: Vectors) -> Tensor:
         """Sum the cosine distances between items, each pair once.
@@ -187,16 +187,16 @@ def are_entries(items: Tensor, rows: Rows) -> Tensor:
     return (rows.keys[place] == wanted) & (items >= 0)
 
 
-def _members(items: Tensor, topics: Topics, open_to: Tensor | None, users: slice) -> Tensor:
-    """``(n, k, n_subtopics)`` float64: 1 if the item has the subtopic and it counts for the user."""
-    member = topics.member[items]
+def _members(items: Tensor, categories: CategoryMatrix, open_to: Tensor | None, users: slice) -> Tensor:
+    """``(n, k, n_categories)`` float64: 1 if the item has the category and it counts for the user."""
+    member = categories.member[items]
     return (member if open_to is None else member & open_to[users, None, :]).to(torch.float64)
 
 
 def _greedy_gains(member: Tensor, alpha: float) -> Tensor:
-    """Return the ``(n, k)`` gains of the greedy order for ``member`` ``(n, k, n_subtopics)`` float64."""
-    n, k, n_subtopics = member.shape
-    seen = member.new_zeros(n, n_subtopics, 1)
+    """Return the ``(n, k)`` gains of the greedy order for ``member`` ``(n, k, n_categories)`` float64."""
+    n, k, n_categories = member.shape
+    seen = member.new_zeros(n, n_categories, 1)
     taken = torch.zeros(n, k, dtype=torch.bool, device=member.device)
     best_gains = member.new_zeros(n, k)
     for place in range(k):
@@ -204,7 +204,7 @@ def _greedy_gains(member: Tensor, alpha: float) -> Tensor:
         best_gains[:, place] = best = gains.amax(1)
         first = (gains >= best[:, None] * (1 - TIE)).to(torch.int8).argmax(1, keepdim=True)
         taken.scatter_(1, first, True)
-        seen += member.gather(1, first[:, :, None].expand(-1, -1, n_subtopics)).transpose(1, 2)
+        seen += member.gather(1, first[:, :, None].expand(-1, -1, n_categories)).transpose(1, 2)
     return best_gains
 
 

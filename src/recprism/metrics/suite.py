@@ -97,7 +97,7 @@ def evaluate(
     Raises:
         InputError: A metric is unknown, or the lists or the context do not fit it.
 
-    >>> context = Context(relevant=[[1, 0, 1, 0], [0, 1, 0, 0]], subtopics=[[1, 0], [1, 0], [0, 1], [0, 1]])
+    >>> context = Context(relevant=[[1, 0, 1, 0], [0, 1, 0, 0]], categories=[[1, 0], [1, 0], [0, 1], [0, 1]])
     >>> names = ["recall@2", "subtopic_coverage@2", "catalogue_coverage@2"]
     >>> result = evaluate([[0, 3], [2, 1]], context, names, bootstrap=0)
     >>> [(score.name, score.mean) for score in result.scores]

@@ -1,4 +1,4 @@
-"""Lookup tables of the metrics as tensors on one device: sparse rows, subtopics of items, unit vectors.
+"""Lookup tables of the metrics as tensors on one device: sparse rows, categories of items, unit vectors.
 
 Tables indexed by item have one more row than there are items. The last row is blank, and the index -1 of an empty place
 finds it.
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from recprism.common.checks import LARGEST, real_array, require_real
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
-ENTRIES_AT_ONCE = 1 << 20  # interactions whose subtopics are added together
+ENTRIES_AT_ONCE = 1 << 20  # interactions whose categories are added together
 
 
 def as_tensor(values: Any, device: torch.device, name: str = "values") -> Tensor:
@@ -86,11 +86,11 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Topics:
-    """Which item has which subtopic.
+class CategoryMatrix:
+    """Which item has which category.
 
     Attributes:
-        rows: Items x subtopics.
+        rows: Items x categories.
         weights: ``(n_entries,)`` float64, all above 0.
     """
 
@@ -98,13 +98,15 @@ class Topics:
     weights: Tensor
 
     @classmethod
-    def of(cls, subtopics: Subtopics, device: torch.device) -> Topics:
-        weights = np.ones(len(subtopics.items)) if subtopics.weights is None else subtopics.weights.astype(np.float64)
+    def of(cls, categories: Categories, device: torch.device) -> CategoryMatrix:
+        weights = (
+            np.ones(len(categories.items)) if categories.weights is None else categories.weights.astype(np.float64)
+        )
         if not (np.isfinite(weights).all() and (weights > 0).all()):
             raise InputError(
-                "subtopic weights must be finite and above 0; leave a pair out to say that it does not hold"
+                "category weights must be finite and above 0; leave a pair out to say that it does not hold"
             )
-        return cls(Rows.of(subtopics.items, device), as_tensor(weights, device))
+        return cls(Rows.of(categories.items, device), as_tensor(weights, device))
 
     @property
     def n_items(self) -> int:
@@ -116,7 +118,7 @@ class Topics:
 
     @cached_property
     def n_present(self) -> int:
-        """Number of subtopics that at least one item has."""
+        """Number of categories that at least one item has."""
         return len(torch.unique(self.rows.indices))
 
     @cached_property
@@ -128,29 +130,29 @@ class Topics:
 
     @cached_property
     def member(self) -> Tensor:
-        """``(n_items + 1, n_subtopics)`` bool, the last row blank."""
+        """``(n_items + 1, n_categories)`` bool, the last row blank."""
         return self._dense(torch.ones_like(self.weights)) > 0
 
     @cached_property
     def share_matrix(self) -> Tensor:
-        """``(n_items + 1, n_subtopics)`` float64, the last row blank."""
+        """``(n_items + 1, n_categories)`` float64, the last row blank."""
         return self._dense(self.shares)
 
     @cached_property
     def weight_matrix(self) -> Tensor:
-        """``(n_items, n_subtopics)`` float64."""
+        """``(n_items, n_categories)`` float64."""
         return self._dense(self.weights)[:-1]
 
     def spread_of(self, rows: Rows) -> Tensor:
-        """Return the distribution of the items of each row over subtopics.
+        """Return the distribution of the items of each row over categories.
 
-        Each item counts 1, shared among its subtopics; items without subtopics do not count.
+        Each item counts 1, shared among its categories; items without categories do not count.
 
         Args:
             rows: Anything x items.
 
         Returns:
-            ``(n_rows, n_subtopics)`` float64; each row sums to 1, or to 0 without subtopics.
+            ``(n_rows, n_categories)`` float64; each row sums to 1, or to 0 without categories.
         """
         amount = torch.zeros((rows.n_rows, self.n_cols), dtype=torch.float64, device=self.weights.device)
         for start in range(0, len(rows.indices), ENTRIES_AT_ONCE):

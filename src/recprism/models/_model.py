@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recprism.common.checks import COUNT, POSITIVE, OneOf, Rule
+from recprism.common.checks import COUNT, POSITIVE, Check, OneOf
 from recprism.common.memory import require_room
 from recprism.common.version import __version__
 from recprism.data.split import Split
@@ -69,7 +69,7 @@ class PairwiseModel(NamedSettings, ABC):
 
     spectral_power: ClassVar[float]
 
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         **TRAINING_RULES,
         "dim": COUNT,
         "fixed_negatives": OneOf((True, False)),

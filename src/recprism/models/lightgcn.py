@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from recprism.common.checks import Rule, Whole
+from recprism.common.checks import Check, Whole
 from recprism.models._model import PairwiseModel, Smoothing
 from recprism.models._sparse import Graph
 
@@ -52,7 +52,7 @@ class LightGCN(PairwiseModel):
         },
     }
 
-    rules: ClassVar[Mapping[str, Rule]] = {**PairwiseModel.rules, "layers": Whole(0)}
+    rules: ClassVar[Mapping[str, Check]] = {**PairwiseModel.rules, "layers": Whole(0)}
 
     def _smoothing(self, graph: Graph) -> Smoothing:
         return lambda parameters: graph.smooth(parameters, self.layers)

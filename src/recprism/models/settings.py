@@ -15,7 +15,7 @@ from recprism.common.checks import (
     COUNT,
     LARGEST_SEED,
     POSITIVE,
-    Rule,
+    Check,
     Whole,
     check_settings,
     random_generator,
@@ -25,7 +25,7 @@ from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.training import Checkpoint
 
-TRAINING_RULES: Mapping[str, Rule] = {
+TRAINING_RULES: Mapping[str, Check] = {
     "epochs": COUNT,
     "patience": Whole(1, none="to train all epochs"),
     "learning_rate": POSITIVE,
@@ -42,7 +42,7 @@ class NamedSettings:
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    rules: ClassVar[Mapping[str, Rule]]
+    rules: ClassVar[Mapping[str, Check]]
     """What each setting may be."""
 
     def __post_init__(self) -> None:

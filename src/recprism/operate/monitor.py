@@ -26,7 +26,7 @@ from recprism.operate.budget_share import budget_of
 from recprism.operate.check import junit
 from recprism.operate.retention import (
     ALL_DAYS,
-    ListTriple,
+    ComparedLists,
     Retention,
     Shown,
     Terms,
@@ -207,8 +207,8 @@ def monitor(
     reader.require_used()
     base, promised = (problem.rank(model, depth)[0] for model in (problem.base, result.model))
     step()
-    triple = ListTriple(problem, served, base, promised)
-    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(problem.split.train, problem.subtopics)
+    triple = ComparedLists(problem, served, base, promised)
+    segments = {EVERYONE: np.ones(len(base), bool)} | user_segments(problem.split.train, problem.categories)
     terms = Terms(-1 if kind.higher_is_better is False else 1, fewest, bootstrap, level, seed)
     like = {
         of: shared_places(triple.stacked("now"), triple.stacked(of), problem.base.n_items)

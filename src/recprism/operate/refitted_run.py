@@ -93,7 +93,7 @@ def refit_run(
     result = replace(Result.of_rule(found.problem, found.kept), asked_before=found.asked_before)
     keep_result(run, asked, result, {**result.to_dict(), "retrained": found.to_dict(), "like": old.argument})
     if result.rule is not None:
-        _carry_settings(old, run, set(now.subtopics.names))
+        _carry_settings(old, run, set(now.categories.names))
     return found
 
 

@@ -78,7 +78,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class ListTriple:
+class ComparedLists:
     """Three kinds of lists of the same users.
 
     Attributes:
@@ -115,7 +115,7 @@ class ListTriple:
         context = Context(
             relevant=relevant,
             train=problem.split.train,
-            subtopics=problem.subtopics,
+            categories=problem.categories,
             vectors=problem.item_vectors,
         )
 
@@ -156,7 +156,7 @@ class Terms:
 # -- a value per user -------------------------------------------------------------------------------------------------
 
 
-def of_users(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
+def of_users(triple: ComparedLists, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
     """Compute the rows of a metric with a value per user."""
     base, promised, now = triple.values(name)
     had = ~np.isnan(now - base - promised)
@@ -199,11 +199,11 @@ def _in_order(rows: list[Retention]) -> tuple[Retention, ...]:
 # -- one value for all lists ------------------------------------------------------------------------------------------
 
 
-def of_all(triple: ListTriple, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
+def of_all(triple: ComparedLists, name: str, segments: Mapping[str, Mask], terms: Terms) -> tuple[Retention, ...]:
     """Compute the rows of a metric of all lists together: one value per day, and their mean over all days."""
     problem = triple.problem
     context = Context(
-        popularity=problem.split.train.col_counts, subtopics=problem.subtopics, vectors=problem.item_vectors
+        popularity=problem.split.train.col_counts, categories=problem.categories, vectors=problem.item_vectors
     )
 
     def values(at: int, inside: Mask) -> list[float]:
@@ -239,7 +239,7 @@ def _single(day: str, segment: str, lists: int, means: Array, terms: Terms) -> R
 # -- exposure and accuracy --------------------------------------------------------------------------------------------
 
 
-def exposure(triple: ListTriple) -> tuple[Shown, ...]:
+def exposure(triple: ComparedLists) -> tuple[Shown, ...]:
     """Compute the shares of the places for segments of items; empty if all served places are."""
     items = item_segments(triple.problem.split.train)
     base, promised, now = (np.concatenate(triple.stacked(of)) for of in ("base", "promised", "now"))
@@ -252,7 +252,7 @@ def exposure(triple: ListTriple) -> tuple[Shown, ...]:
     )
 
 
-def accuracy(triple: ListTriple, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
+def accuracy(triple: ComparedLists, relevant: Any, segments: Mapping[str, Mask]) -> SegmentTable:
     """Compare NDCG@10 of base and served lists by segment of users."""
     base, _, now = triple.values(COST, relevant)
     had = ~np.isnan(now)

@@ -97,7 +97,7 @@ def _facts(
     data = {
         "users": f"{split.n_users:,}",
         "items": f"{split.n_items:,}",
-        "subtopics": f"{len(problem.subtopics):,}",
+        "categories": f"{len(problem.categories):,}",
         **{f"{name} interactions": f"{len(split.part(name)):,}" for name in ("train", "validation", "test")},
         "judged on": part,
         **({"factors": f"{problem.base.dim:,}"} if isinstance(problem.base, Factors) else {}),

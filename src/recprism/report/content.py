@@ -137,7 +137,7 @@ class Entry:
     rank: int
     title: str
     year: str
-    subtopics: tuple[str, ...]
+    categories: tuple[str, ...]
     state: str
     reason: tuple[str, ...] = ()
 

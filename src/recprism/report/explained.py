@@ -55,7 +55,7 @@ def explained_content(
         seed=seed,
         on_step=tell,
     )
-    catalogue = Catalogue(run.items(), run.subtopics())
+    catalogue = Catalogue(run.items(), run.categories())
     verdict = explanation.verdict
     found_users = _users(explanation, short, catalogue, tell)
     about = Explained(
@@ -183,7 +183,7 @@ def entries(
     for place in places(items, others, alone):
         card = catalogue[place.item]
         reason = reasons.get(place.rank, ())
-        found.append(Entry(place.rank, card.title, card.year, card.subtopics, place.state, reason))
+        found.append(Entry(place.rank, card.title, card.year, card.categories, place.state, reason))
     return tuple(found)
 
 

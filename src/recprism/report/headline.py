@@ -133,8 +133,8 @@ def _reason(basis: Basis) -> list[Statement]:
     found = basis.rule
     if found is None:
         return []
-    if found.lifted:
-        return [Statement(f"The same lifts for all users make the changes: {found.lifted:,} items.", "reason")]
+    if found.boosted:
+        return [Statement(f"The same boosts for all users make the changes: {found.boosted:,} items.", "reason")]
     if found.holds and found.explained is not None:
         share = percent(found.explained, "z.0f")
         said = f"One rule explains {share} of the changes that scores leave open."

@@ -188,7 +188,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     if result is not None and result.rule is None:
         check_draws(draws)
     objective = f"subtopic_coverage@{problem.k}" if result is None else result.objective
-    goal, asked = _goal_of(run, objective, has_subtopics=len(problem.subtopics) > 0), _asked_budget(run)
+    goal, asked = _goal_of(run, objective, has_categories=len(problem.categories) > 0), _asked_budget(run)
     metric, audit = goal.metrics(problem.k)[0], None
     if result is None or result.certificate is None:
         audit = cost_of_diversity(problem, BudgetQuestion.each([goal], [asked]), show=asked, on_step=tell)
@@ -199,7 +199,7 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     has_labels = len(problem.split.part(part)) > 0
     found = effect(result, _metrics((metric, objective), has_labels), on_step=tell)
     now = with_popularity(found.before, problem.split, part, problem.context)
-    view = view_of(result, Catalogue(run.items(), problem.subtopics))
+    view = view_of(result, Catalogue(run.items(), problem.categories))
     return Measured(run, problem, view, goal, metric, asked, audit, found.change, now)
 
 
@@ -233,15 +233,15 @@ def _asked_budget(run: Run) -> float:
     return SHOWN_BUDGET if asked is None else asked.budgets.get(COST, SHOWN_BUDGET)
 
 
-def _goal_of(run: Run, objective: str, *, has_subtopics: bool) -> Goal:
+def _goal_of(run: Run, objective: str, *, has_categories: bool) -> Goal:
     """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
     asked = budget_of(run)
     if asked is not None:
         return asked.question.goal
     term = TERMS.get(objective.partition("@")[0])
-    if term is not None and not term.is_exposure and (has_subtopics or "categories" not in term.needs):
+    if term is not None and not term.is_exposure and (has_categories or "categories" not in term.needs):
         return Goal.parse(term.name)
-    return Goal.parse("subtopic_coverage" if has_subtopics else "catalogue_coverage")
+    return Goal.parse("subtopic_coverage" if has_categories else "catalogue_coverage")
 
 
 def _metrics(wanted: Sequence[str], has_labels: bool) -> tuple[str, ...] | None:

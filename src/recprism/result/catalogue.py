@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 from numpy.typing import NDArray
 
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 
 State = Literal["new", "gone", "moved", "stayed"]
 
@@ -22,7 +22,7 @@ class Card:
     id: Any
     title: str
     year: str
-    subtopics: tuple[str, ...]
+    categories: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Catalogue:
 
     Args:
         items: item_id and, if known, title and year.
-        subtopics: The categories of the items.
+        categories: The categories of the items.
     """
 
-    def __init__(self, items: pl.DataFrame, subtopics: Subtopics) -> None:
-        self.subtopics = subtopics
+    def __init__(self, items: pl.DataFrame, categories: Categories) -> None:
+        self.categories = categories
         self.ids: list[Any] = items["item_id"].to_list()
         self.titles = titles_of(items)
         self.years = items["year"].cast(pl.String).to_list() if "year" in items.columns else [None] * len(items)
@@ -54,7 +54,7 @@ class Catalogue:
     def __getitem__(self, item: int) -> Card:
         year = self.years[item] or ""
         title = self.titles[item].removesuffix(f"({year})").strip() if year else self.titles[item]
-        about = tuple(str(self.subtopics.names[it]) for it in self.subtopics.items.row(item))
+        about = tuple(str(self.categories.names[it]) for it in self.categories.items.row(item))
         return Card(self.ids[item], title, year, about)
 
     def search(self, words: str, n: int = 10) -> list[int]:

@@ -29,7 +29,7 @@ METRICS = with_gini(
     (COST, "recall@10", "subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10", "catalogue_coverage@10")
 )
 OF_LABELS = (COST, "recall@10")
-OF_SUBTOPICS = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
+OF_CATEGORIES = ("subtopic_coverage@10", "alpha_ndcg@10", "ilad_subtopics@10")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,5 +141,5 @@ def _price(path: Path, confidence: float) -> tuple[tuple[float, ...], tuple[floa
 def _metrics(problem: Problem, goal: Goal) -> tuple[str, ...]:
     """Return the metrics that labels and categories allow, with the goal among them."""
     missing = set() if len(problem.split.part(problem.part)) else set(OF_LABELS)
-    missing |= set() if len(problem.subtopics) else set(OF_SUBTOPICS)
+    missing |= set() if len(problem.categories) else set(OF_CATEGORIES)
     return with_gini(name for name in dict.fromkeys((*METRICS, *goal.metrics(problem.k))) if name not in missing)

@@ -50,7 +50,7 @@ def who_pays(problem: Problem, after: NDArray[Any]) -> tuple[SegmentTable | None
     if not len(problem.split.part(problem.part)):
         return None, shown
     old, new = (problem.judge(lists, (COST,))[COST] for lists in (before, after))
-    return by_segment(old, new, user_segments(problem.split.train, problem.subtopics)), shown
+    return by_segment(old, new, user_segments(problem.split.train, problem.categories)), shown
 
 
 def example_users(

@@ -112,17 +112,17 @@ def newcomer_reasons(
     new = [int(it) for it in items if it >= 0 and it not in problem.base_lists[row]]
     if not new:
         return {}
-    if rule.lifts is not None:
-        return {item: _why_lifted(problem, rule.lifts, item) for item in new}
+    if rule.boosts is not None:
+        return {item: _why_boosted(problem, rule.boosts, item) for item in new}
     user = problem.split.user_ids[row : row + 1].tolist()[0]
     found = {it.item: it.in_brief(name) for it in questions.why_newcomers(problem, rule, user)}
     ids = problem.split.item_ids[new].tolist()
     return {item: found[own] for item, own in zip(new, ids, strict=True)}
 
 
-def _why_lifted(problem: Problem, lifts: NDArray[np.float64], item: int) -> str:
-    """Describe a newcomer under a rule with lifts, which are the same for all users."""
-    if not lifts[item]:
-        return "Chosen by the rule together with items that are lifted for all users."
+def _why_boosted(problem: Problem, boosts: NDArray[np.float64], item: int) -> str:
+    """Describe a newcomer under a rule with boosts, which are the same for all users."""
+    if not boosts[item]:
+        return "Chosen by the rule together with items that are boosted for all users."
     before = int((problem.base_lists == item).any(1).sum())
-    return f"Lifted for all users: {before:,} of {len(problem.base_lists):,} lists showed it before."
+    return f"Boosted for all users: {before:,} of {len(problem.base_lists):,} lists showed it before."

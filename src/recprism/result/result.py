@@ -24,7 +24,7 @@ from recprism.common.display import Displayed
 from recprism.common.files import require_new_folder
 from recprism.common.ids import as_id_array, id_positions, id_series
 from recprism.common.progress import ProgressCallback
-from recprism.data.concepts import Concepts
+from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
@@ -182,12 +182,12 @@ class Result(Displayed):
 
     @property
     def _metrics(self) -> tuple[str, ...]:
-        case = self.problem
+        problem = self.problem
         names = filter(None, self.towards.split("+")) if self.goal is None else self.goal.weights
-        goals = tuple(f"{name}@{case.k}" for name in names)
-        judged = ("ndcg", "recall") if len(case.split.part(case.part)) else ()
-        known = ("subtopic_coverage", "ilad_subtopics") if len(case.subtopics) else ()
-        others = (f"{name}@{case.k}" for name in (*judged, *known, "catalogue_coverage"))
+        goals = tuple(f"{name}@{problem.k}" for name in names)
+        judged = ("ndcg", "recall") if len(problem.split.part(problem.part)) else ()
+        known = ("subtopic_coverage", "ilad_subtopics") if len(problem.categories) else ()
+        others = (f"{name}@{problem.k}" for name in (*judged, *known, "catalogue_coverage"))
         return with_gini((*goals, *others))
 
     # -- reasons ------------------------------------------------------------------------------------------------------
@@ -215,8 +215,8 @@ class Result(Displayed):
             item: Id of an item of the list.
             live: Whether the list is the live one; else the judged one.
         """
-        rule, case = self.own_rule(), self.context(live=live)
-        return why_list(case, rule, user) if item is None else why(case, rule, user, item)
+        rule, problem = self.own_rule(), self.context(live=live)
+        return why_list(problem, rule, user) if item is None else why(problem, rule, user, item)
 
     def why_not(self, user: Any, item: Any, *, live: bool = True) -> ReasonNot:
         """Explain why an item is not in a user's list."""
@@ -266,12 +266,12 @@ class Result(Displayed):
         live: bool = True,
         ordered: bool = False,
         rest: bool = False,
-        concepts: Concepts | None = None,
+        properties: Properties | None = None,
     ) -> Dials:
         """Compile the lists into a few named weights per user, as ``recprism.forms.compiled.compile_dials`` does."""
         rows = None if users is None else self.rows_of(users)
-        case = self.context(live=live)
-        return compile_dials(case, self.own_rule(), users=rows, ordered=ordered, rest=rest, concepts=concepts)
+        problem = self.context(live=live)
+        return compile_dials(problem, self.own_rule(), users=rows, ordered=ordered, rest=rest, properties=properties)
 
     def steer(self, user: Any, *, live: bool = True, **settings: float) -> Steered:
         """Compile the dials of one user, set some of them, and rank the user's list again; the result stays as it is.

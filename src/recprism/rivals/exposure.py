@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.common.checks import LARGEST_SEED, Rule, Whole, random_generator
+from recprism.common.checks import LARGEST_SEED, Check, Whole, random_generator
 from recprism.rule.base import Reranker
 from recprism.rule.features import Features
 from recprism.rule.kernels import greedy
@@ -32,7 +32,7 @@ class ExposureAware(Reranker):
 
     seed: int | None = None
 
-    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "seed": ORDER_SEED}
+    rules: ClassVar[Mapping[str, Check]] = {**Reranker.rules, "seed": ORDER_SEED}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         return spread(pool, features, k, trade_off=float(self.trade_off), seed=self.seed)

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.common.checks import POSITIVE, WEIGHT, Rule
+from recprism.common.checks import POSITIVE, WEIGHT, Check
 from recprism.rivals._kernels import providers
 from recprism.rivals.exposure import ORDER_SEED, order_of_service
 from recprism.rule.base import Reranker
@@ -59,7 +59,7 @@ class PMMF(Reranker):
     momentum: float = 0.9
     seed: int | None = None
 
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         **Reranker.rules,
         "capacity": replace(POSITIVE, none="for the number of providers"),
         "step": POSITIVE,

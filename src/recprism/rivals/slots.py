@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recprism.common.checks import OneOf, Rule, Whole
+from recprism.common.checks import Check, OneOf, Whole
 from recprism.rivals.exposure import ORDER_SEED, spread
 from recprism.rivals.xquad import cover
 from recprism.rule.base import Reranker
@@ -25,7 +25,7 @@ class SlotFilling(Reranker):
     to the nearest whole number, halves up.
 
     Attributes:
-        fill: "coverage" takes the items that cover most new subtopics, one after another (xQuAD at 1 with uniform
+        fill: "coverage" takes the items that cover most new categories, one after another (xQuAD at 1 with uniform
             intents). "exposure" takes the items that were shown least. The kept places of all users count first, and
             filled places count as users are served.
         slots: How many places to fill, independent of ``trade_off``; k or more fill all.
@@ -36,7 +36,7 @@ class SlotFilling(Reranker):
     slots: int | None = None
     seed: int | None = None
 
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         **Reranker.rules,
         "fill": OneOf(("coverage", "exposure")),
         "slots": Whole(0, none="to go by trade_off"),

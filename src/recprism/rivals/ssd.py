@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.common.checks import OneOf, Rule
+from recprism.common.checks import Check, OneOf
 from recprism.rivals._kernels import vectors
 from recprism.rivals.dpp import FLOOR
 from recprism.rule.base import WindowedReranker
@@ -36,7 +36,7 @@ class SSD(WindowedReranker):
 
     bias: bool = True
 
-    rules: ClassVar[Mapping[str, Rule]] = {**WindowedReranker.rules, "bias": OneOf((True, False))}
+    rules: ClassVar[Mapping[str, Check]] = {**WindowedReranker.rules, "bias": OneOf((True, False))}
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         directions = self.directions(features)

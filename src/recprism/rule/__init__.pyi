@@ -4,7 +4,7 @@ from recprism.rule.constraints.constraints import Constraints as Constraints
 from recprism.rule.constraints.violations import Unmet as Unmet
 from recprism.rule.constraints.violations import Violations as Violations
 from recprism.rule.features import Features as Features
-from recprism.rule.features import subtopic_probabilities as subtopic_probabilities
+from recprism.rule.features import category_probabilities as category_probabilities
 from recprism.rule.goal import Goal as Goal
 from recprism.rule.goal import GoalTerm as GoalTerm
 from recprism.rule.goal import register_goal as register_goal

@@ -1,7 +1,7 @@
 """The search for optimal lists in torch, for many users at once on a GPU.
 
 It makes the exchanges of :mod:`recprism.rule.kernels.optimal`, each for all lists together. It covers goals that
-look at sets of subtopics. Sums are added in another order, so that values differ by rounding errors alone.
+look at sets of categories. Sums are added in another order, so that values differ by rounding errors alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recprism.rule.kernels.optimal import CHAIN, MOVES
 from recprism.rule.kernels.prices import TIE
-from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, HISTORY_WEIGHT, SHOWN, SUBTOPIC
+from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, CATEGORY, DISTANCE, HISTORY_WEIGHT, SHOWN
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -21,7 +21,7 @@ CELLS = 1 << 28  # of the largest temporary arrays together
 
 
 def covers(terms: Terms) -> bool:
-    """Return whether the goals look at sets of subtopics alone: neither order, nor distances, nor other lists."""
+    """Return whether the goals look at sets of categories alone: neither order, nor distances, nor other lists."""
     return not terms.prices[[ALPHA_DCG, DISTANCE, SHOWN]].any()
 
 
@@ -41,9 +41,9 @@ def search_batched(pool: Pool, k: int, terms: Terms) -> Tensor:
 
 
 def _membership(terms: Terms, pool: Pool) -> Tensor:
-    """Whether each item has each subtopic, (n_items, n_subtopics) float64."""
-    indptr, indices, n_subtopics = terms.subtopics
-    table = torch.zeros((pool.n_items, n_subtopics), dtype=torch.float64, device=pool.device)
+    """Whether each item has each category, (n_items, n_categories) float64."""
+    indptr, indices, n_categories = terms.categories
+    table = torch.zeros((pool.n_items, n_categories), dtype=torch.float64, device=pool.device)
     starts = torch.as_tensor(indptr, device=pool.device)
     of_item = torch.repeat_interleave(torch.diff(starts), output_size=len(indices))
     table[of_item, torch.as_tensor(indices, device=pool.device).long()] = 1.0
@@ -76,12 +76,12 @@ class _Block:
         items: Item numbers of the candidates, (B, n).
         value: Their relevance times the price of accuracy, (B, n) float64; 0 in empty places.
         empty: Whether a place holds no candidate, (B, n) bool.
-        table: Subtopics of all items, (n_items, n_subtopics) float64.
+        table: Categories of all items, (n_items, n_categories) float64.
         discount: Discount of each place, (k,).
-        price: Price of one more subtopic.
-        intents: Price of the history times the users' weights of subtopics, (B, n_subtopics); None if they do not
+        price: Price of one more category.
+        intents: Price of the history times the users' weights of categories, (B, n_categories); None if they do not
             count.
-        filling: How far n items fill a subtopic, (k + 2,).
+        filling: How far n items fill a category, (k + 2,).
     """
 
     items: Tensor
@@ -107,7 +107,7 @@ class _Block:
             empty,
             table,
             torch.as_tensor(terms.discount[:k], device=pool.device),
-            float(prices[SUBTOPIC]),
+            float(prices[CATEGORY]),
             intents,
             torch.as_tensor(terms.filling, device=pool.device),
         )
@@ -124,7 +124,7 @@ class _Block:
         return torch.where(greedy_wins[:, None], lists[n_users:], lists[:n_users])
 
     def _steps(self, times: Tensor, owner: Tensor) -> tuple[Tensor, Tensor]:
-        """Gain of one more and loss of one fewer item of each subtopic, (R, n_subtopics) each."""
+        """Gain of one more and loss of one fewer item of each category, (R, n_categories) each."""
         more, fewer = self.price * (times == 0), self.price * (times == 1)
         if self.intents is not None:
             weight, n = self.intents[owner], times.long()
@@ -209,7 +209,7 @@ class _Block:
             if_above[:, :, None] - (lost + up[:, 1:])[:, None],
             if_below[:, :, None] - (lost - down[:, :-1])[:, None],
         )
-        gain -= has @ ((more - fewer)[:, None] * listed).transpose(1, 2)  # subtopics of both items
+        gain -= has @ ((more - fewer)[:, None] * listed).transpose(1, 2)  # categories of both items
         out = inside | self.empty[owner]
         if barred is not None:
             out |= barred

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.common.checks import COUNT, WEIGHT, OneOf, Rule, Whole, check_settings
+from recprism.common.checks import COUNT, WEIGHT, Check, OneOf, Whole, check_settings
 from recprism.rule.features import Directions, Features
 from recprism.rule.pool import Pool
 
@@ -31,7 +31,7 @@ class Reranker(ABC):
     trade_off: float = 0.5
     sort_back: bool = False
 
-    rules: ClassVar[Mapping[str, Rule]] = {"trade_off": WEIGHT, "sort_back": OneOf((True, False))}
+    rules: ClassVar[Mapping[str, Check]] = {"trade_off": WEIGHT, "sort_back": OneOf((True, False))}
     """What each setting may be."""
 
     def __post_init__(self) -> None:
@@ -97,16 +97,16 @@ class SimilarityReranker(Reranker):
     """A re-ranker that uses the cosine between items.
 
     Attributes:
-        similarity: "vectors" or "subtopics", between which the cosine is computed.
+        similarity: "vectors" or "categories", between which the cosine is computed.
     """
 
     similarity: str = "vectors"
 
-    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "similarity": OneOf(("vectors", "subtopics"))}
+    rules: ClassVar[Mapping[str, Check]] = {**Reranker.rules, "similarity": OneOf(("vectors", "categories"))}
 
     def directions(self, features: Features) -> Directions:
         """Return the unit vectors of the items."""
-        return features.vector_directions if self.similarity == "vectors" else features.subtopic_directions
+        return features.vector_directions if self.similarity == "vectors" else features.category_directions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ class WindowedReranker(SimilarityReranker):
 
     window: int | None = 5
 
-    rules: ClassVar[Mapping[str, Rule]] = {**SimilarityReranker.rules, "window": Whole(1, none="for the whole list")}
+    rules: ClassVar[Mapping[str, Check]] = {**SimilarityReranker.rules, "window": Whole(1, none="for the whole list")}
 
     def earlier(self, k: int) -> int:
         """Return how many of the latest items a candidate is compared with, in lists of length k."""

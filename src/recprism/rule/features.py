@@ -1,4 +1,4 @@
-"""Data that a re-ranker may use: item vectors, subtopics, user interests and exposure; no labels."""
+"""Data that a re-ranker may use: item vectors, categories, user interests and exposure; no labels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from recprism.common.checks import LARGEST
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.metrics.context import Context
-from recprism.metrics.tables import Rows, Topics
+from recprism.metrics.tables import CategoryMatrix, Rows
 from recprism.rule._arrays import as_tensor
 
 HOW_TO_GIVE = {
     "vectors": "item vectors to compare: Features(vectors=<n_items x d>)",
-    "subtopics": "what the items are about: Features(subtopics=<Subtopics, or items x subtopics>)",
-    "user_subtopics": (
-        "what each user cares for: Features(user_subtopics=subtopic_probabilities(<users x items>, <subtopics>))"
+    "categories": "what the items are about: Features(categories=<Categories, or items x categories>)",
+    "user_categories": (
+        "what each user cares for: Features(user_categories=category_probabilities(<users x items>, <categories>))"
     ),
 }
 
@@ -51,9 +51,9 @@ class Features:
 
     Args:
         vectors: Item vectors, (n_items, d), such as ``factors.item``; only directions matter.
-        subtopics: A ``Subtopics``, or a matrix, (n_items, n_subtopics), whose values other than 0 are weights.
-        user_subtopics: Interest of each user in each subtopic, (n_users, n_subtopics), in any unit. Rows are scaled to
-            sum 1; a row of zeros (an unknown user) becomes uniform.
+        categories: A ``Categories``, or a matrix, (n_items, n_categories), whose values other than 0 are weights.
+        user_categories: Interest of each user in each category, (n_users, n_categories), in any unit. Rows are scaled
+            to sum 1; a row of zeros (an unknown user) becomes uniform.
         shown: How often each item was shown before the first of these lists, (n_items,); 0 by default.
         providers: Number of the provider of each item, from 0, (n_items,). By default each item is its own provider.
         device: Where the data are kept, and where candidates are ranked.
@@ -61,7 +61,7 @@ class Features:
     Raises:
         InputError: The arrays have wrong shapes or values, or disagree on the number of items.
 
-    >>> features = Features(subtopics=[[1, 0], [0, 1], [1, 1]], user_subtopics=[[3, 1], [0, 0]])
+    >>> features = Features(categories=[[1, 0], [0, 1], [1, 1]], user_categories=[[3, 1], [0, 0]])
     >>> features.n_items, features.intents(2).tolist()
     (3, [[0.75, 0.25], [0.5, 0.5]])
 
@@ -72,37 +72,37 @@ class Features:
         self,
         *,
         vectors: ArrayLike | Tensor | None = None,
-        subtopics: Any = None,
-        user_subtopics: ArrayLike | Tensor | None = None,
+        categories: Any = None,
+        user_categories: ArrayLike | Tensor | None = None,
         shown: ArrayLike | Tensor | None = None,
         providers: ArrayLike | Tensor | None = None,
         device: str | torch.device = "cpu",
     ) -> None:
         self.device = torch.device(device)
         self._directions: dict[str, Directions] = {}  # shared with the features of some users
-        self._topics = None if subtopics is None else Context(subtopics=subtopics, device=self.device).topics
+        self._categories = None if categories is None else Context(categories=categories, device=self.device).categories
         self._vectors = None if vectors is None else self._numbers(vectors, "vectors", "(n_items, d)", dims=2)
         self._shown = None if shown is None else self._amounts(shown, "shown", "(n_items,)", dims=1)
         self._providers = None if providers is None else self._numbered(providers)
-        self._user_subtopics: Tensor | None = None
-        if user_subtopics is not None:
-            wanted = self._amounts(user_subtopics, "user_subtopics", "(n_users, n_subtopics)", dims=2)
-            self._user_subtopics = _as_probabilities(wanted, self.topics.n_cols)
+        self._user_categories: Tensor | None = None
+        if user_categories is not None:
+            wanted = self._amounts(user_categories, "user_categories", "(n_users, n_categories)", dims=2)
+            self._user_categories = _as_probabilities(wanted, self.categories.n_cols)
         self.n_items = self._agreed_number_of_items()
 
     @property
-    def topics(self) -> Topics:
-        if self._topics is None:
-            raise InputError(f"needed but not given: {HOW_TO_GIVE['subtopics']}")
-        return self._topics
+    def categories(self) -> CategoryMatrix:
+        if self._categories is None:
+            raise InputError(f"needed but not given: {HOW_TO_GIVE['categories']}")
+        return self._categories
 
     @cached_property
     def chances(self) -> Tensor:
-        """Probability that the item serves the subtopic, for each entry of ``topics``, (n_entries,) float64.
+        """Probability that the item serves the category, for each entry of ``categories``, (n_entries,) float64.
 
         Weights up to 1 are used as they are. If any weight is above 1, all are divided by the largest.
         """
-        weights = self.topics.weights
+        weights = self.categories.weights
         return weights / weights.max().clamp(min=1) if len(weights) else weights
 
     @property
@@ -113,8 +113,8 @@ class Features:
         return self._directions_once("vectors", lambda: vectors)
 
     @property
-    def subtopic_directions(self) -> Directions:
-        return self._directions_once("subtopics", lambda: self.topics.weight_matrix)
+    def category_directions(self) -> Directions:
+        return self._directions_once("categories", lambda: self.categories.weight_matrix)
 
     def _directions_once(self, kind: str, matrix: Callable[[], Tensor]) -> Directions:
         if kind not in self._directions:
@@ -122,36 +122,36 @@ class Features:
         return self._directions[kind]
 
     def intents(self, n_users: int) -> Tensor:
-        """Return each user's probabilities of subtopics, (n_users, n_subtopics) float64."""
-        if self._user_subtopics is None:
-            raise InputError(f"needed but not given: {HOW_TO_GIVE['user_subtopics']}")
-        if len(self._user_subtopics) != n_users:
+        """Return each user's probabilities of categories, (n_users, n_categories) float64."""
+        if self._user_categories is None:
+            raise InputError(f"needed but not given: {HOW_TO_GIVE['user_categories']}")
+        if len(self._user_categories) != n_users:
             raise InputError(
-                f"user_subtopics has {len(self._user_subtopics)} rows and there are candidates for {n_users} users; "
+                f"user_categories has {len(self._user_categories)} rows and there are candidates for {n_users} users; "
                 "give one row per user, in the same order"
             )
-        return self._user_subtopics
+        return self._user_categories
 
     def of_users(self, users: ArrayLike | Tensor) -> Features:
         """Return the features with the rows of some users."""
         some = copy(self)
-        if self._user_subtopics is not None:
-            some._user_subtopics = self._user_subtopics[torch.as_tensor(users, device=self.device)]
+        if self._user_categories is not None:
+            some._user_categories = self._user_categories[torch.as_tensor(users, device=self.device)]
         return some
 
-    def with_user_subtopics(self, user: int, weights: Tensor) -> Features:
-        """Return the features with other interests of one user, (n_subtopics,), in any unit."""
+    def with_user_categories(self, user: int, weights: Tensor) -> Features:
+        """Return the features with other interests of one user, (n_categories,), in any unit."""
         some = copy(self)
-        if self._user_subtopics is not None:
-            some._user_subtopics = self._user_subtopics.clone()
-            some._user_subtopics[user] = _as_probabilities(weights[None].to(self.device), self.topics.n_cols)[0]
+        if self._user_categories is not None:
+            some._user_categories = self._user_categories.clone()
+            some._user_categories[user] = _as_probabilities(weights[None].to(self.device), self.categories.n_cols)[0]
         return some
 
     @cached_property
     def uniform_intents(self) -> Tensor:
-        """The uniform distribution over subtopics, (1, n_subtopics) float64."""
-        n_subtopics = self.topics.n_cols
-        return torch.full((1, n_subtopics), 1 / max(n_subtopics, 1), dtype=torch.float64, device=self.device)
+        """The uniform distribution over categories, (1, n_categories) float64."""
+        n_categories = self.categories.n_cols
+        return torch.full((1, n_categories), 1 / max(n_categories, 1), dtype=torch.float64, device=self.device)
 
     def shown_before(self, n_items: int) -> Tensor:
         """Return a copy of ``shown``, (n_items,) float64; ``n_items`` is used if no feature has a number of items."""
@@ -188,7 +188,7 @@ class Features:
     def _agreed_number_of_items(self) -> int | None:
         sizes = {
             "vectors": None if self._vectors is None else len(self._vectors),
-            "subtopics": None if self._topics is None else self._topics.n_items,
+            "categories": None if self._categories is None else self._categories.n_items,
             "shown": None if self._shown is None else len(self._shown),
             "providers": None if self._providers is None else len(self._providers),
         }
@@ -199,43 +199,43 @@ class Features:
         return next(iter(given.values()), None)
 
 
-def subtopic_probabilities(interactions: SparseRows | Any, subtopics: Any) -> NDArray[Any]:
-    """Compute the share of each user's interactions that goes to each subtopic.
+def category_probabilities(interactions: SparseRows | Any, categories: Any) -> NDArray[Any]:
+    """Compute the share of each user's interactions that goes to each category.
 
-    An interaction counts 1, shared among the item's subtopics by their weights. A user whose items have no subtopics
+    An interaction counts 1, shared among the item's categories by their weights. A user whose items have no categories
     gets a row of zeros, which :class:`Features` treats as uniform.
 
     Args:
         interactions: (n_users, n_items).
-        subtopics: A ``Subtopics``, or a matrix, (n_items, n_subtopics).
+        categories: A ``Categories``, or a matrix, (n_items, n_categories).
 
     Returns:
-        Probabilities, (n_users, n_subtopics) float64.
+        Probabilities, (n_users, n_categories) float64.
 
     Raises:
         InputError: The numbers of items differ.
 
-    >>> subtopic_probabilities([[1, 1, 0], [0, 0, 0]], [[1, 0], [1, 1], [0, 1]]).tolist()
+    >>> category_probabilities([[1, 1, 0], [0, 0, 0]], [[1, 0], [1, 1], [0, 1]]).tolist()
     [[0.75, 0.25], [0.0, 0.0]]
 
     Stability: stable.
     """
     interactions = SparseRows.coerce(interactions)
-    topics = Context(subtopics=subtopics).topics
-    if interactions.n_cols != topics.n_items:
+    matrix = Context(categories=categories).categories
+    if interactions.n_cols != matrix.n_items:
         raise InputError(
-            f"the interactions have {interactions.n_cols} items and the subtopics {topics.n_items}; index both alike"
+            f"the interactions have {interactions.n_cols} items and the categories {matrix.n_items}; index both alike"
         )
-    return topics.spread_of(Rows.of(interactions, topics.weights.device)).numpy()
+    return matrix.spread_of(Rows.of(interactions, matrix.weights.device)).numpy()
 
 
-def _as_probabilities(wanted: Tensor, n_subtopics: int) -> Tensor:
-    if wanted.shape[1] != n_subtopics:
+def _as_probabilities(wanted: Tensor, n_categories: int) -> Tensor:
+    if wanted.shape[1] != n_categories:
         raise InputError(
-            f"user_subtopics must have one column per subtopic, {n_subtopics}; got shape {tuple(wanted.shape)}"
+            f"user_categories must have one column per category, {n_categories}; got shape {tuple(wanted.shape)}"
         )
     nothing_known = wanted.sum(1, keepdim=True) == 0
-    return torch.where(nothing_known, 1 / max(n_subtopics, 1), _scaled_to_sum_one(wanted)).contiguous()
+    return torch.where(nothing_known, 1 / max(n_categories, 1), _scaled_to_sum_one(wanted)).contiguous()
 
 
 def _scaled_to_sum_one(amount: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from recprism.metrics.ideal import catalogue_alpha_dcg
 from recprism.metrics.registry import canonical, number_in
 from recprism.rule.features import Features
 from recprism.rule.kernels.prices import ALPHA, SEARCHED, SearchTerm
-from recprism.rule.kernels.worth import ALPHA_DCG, DISTANCE, SHOWN, SUBTOPIC
+from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE, SHOWN
 
 TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
 SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
@@ -87,7 +87,7 @@ class SubtopicCoverage(GoalTerm):
     search = SEARCHED["subtopic_coverage"]
 
     def unit(self, data: GoalData) -> float:
-        return 1 / max(data.features.topics.n_present, 1)
+        return 1 / max(data.features.categories.n_present, 1)
 
 
 class AlphaNDCG(GoalTerm):
@@ -97,7 +97,7 @@ class AlphaNDCG(GoalTerm):
     search = SEARCHED["alpha_ndcg"]
 
     def unit(self, data: GoalData) -> float:
-        ideal = float(catalogue_alpha_dcg(data.features.topics, ALPHA, data.k)[0, data.k - 1])
+        ideal = float(catalogue_alpha_dcg(data.features.categories, ALPHA, data.k)[0, data.k - 1])
         return 1 / ideal if ideal > 0 else 0.0
 
 
@@ -120,7 +120,7 @@ class ErrIA(GoalTerm):
 
     def unit(self, data: GoalData) -> float:
         places = np.arange(1, data.k + 1)  # of a list whose items are relevant to every category
-        return 1 / float((ALPHA ** (places - 1) / places).sum() * max(data.features.topics.n_present, 1))
+        return 1 / float((ALPHA ** (places - 1) / places).sum() * max(data.features.categories.n_present, 1))
 
 
 class IladSubtopics(GoalTerm):
@@ -330,7 +330,7 @@ def _require_one_measure(terms: Iterable[GoalTerm]) -> None:
     """Refuse metrics that do not combine."""
     exposure = [term.name for term in terms if term.is_exposure]
     if len(exposure) > 1:
-        raise InputError(f"{' and '.join(exposure)} are reached by the same lifts; choose one of them")
+        raise InputError(f"{' and '.join(exposure)} are reached by the same boosts; choose one of them")
     by_price: dict[int | None, str] = {}
     for term in sorted(terms, key=lambda it: it.name):
         price = None if term.search is None else term.search.price
@@ -338,5 +338,5 @@ def _require_one_measure(terms: Iterable[GoalTerm]) -> None:
             raise InputError(f"{by_price[price]} and {term.name} are two ways to measure one goal; choose one of them")
         by_price[price] = term.name
         if exposure and (term.looks_at_order or term.ties_users):
-            possible = [name for name, it in SEARCHED.items() if it.price in (SUBTOPIC, DISTANCE)]
+            possible = [name for name, it in SEARCHED.items() if it.price in (CATEGORY, DISTANCE)]
             raise InputError(f"an exposure goal does not combine with {term.name}; choose {', '.join(possible)}")

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.common.checks import AMOUNT, Rule
+from recprism.common.checks import AMOUNT, Check
 from recprism.common.threads import share_work
 from recprism.errors import InputError
 from recprism.metrics.operations import discounts
@@ -22,7 +22,7 @@ from recprism.rule.features import Features
 from recprism.rule.goal import Goal, GoalData, term_named
 from recprism.rule.kernels.optimal import search_kernel
 from recprism.rule.kernels.prices import TIE, fading_of, filling_of, prices_of, search_terms
-from recprism.rule.kernels.worth import ALPHA_DCG, DISTANCE, SUBTOPIC
+from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -43,15 +43,15 @@ class ListSearch(Reranker):
     (alpha_ndcg, alpha_ndcg_relevant, err_ia), items also move within the list.
 
     alpha_ndcg_relevant and err_ia use no labels here: the relevance of an item is its score, scaled to 0 .. 1 among the
-    user's candidates. An item gains this share of each of its subtopics, and leaves 1 - relevance / 2 to later items.
+    user's candidates. An item gains this share of each of its categories, and leaves 1 - relevance / 2 to later items.
 
     Attributes:
         goals: Weights by name, among subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad
             (on ``Features(vectors=...)``) and catalogue_coverage. Aliases such as "sc" are allowed. Only
             "catalogue_coverage" connects users: an item counts in the first list that shows it. Its price rises in
             stages and users are served one after another, so that cheap exchanges come first; there is no greedy start.
-        history_weight: Weight, as part of accuracy, of how well the list matches the subtopics of the user's history
-            (``Features(user_subtopics=...)``). Each further item of a subtopic adds less, as in calibrated
+        history_weight: Weight, as part of accuracy, of how well the list matches the categories of the user's history
+            (``Features(user_categories=...)``). Each further item of a category adds less, as in calibrated
             re-ranking. On sparse data, where scores carry little information, it makes lists more accurate.
         units: Value of one unit of each goal in terms of its metric, by name. Units that are not
             given follow from the data.
@@ -63,7 +63,7 @@ class ListSearch(Reranker):
     history_weight: float = 0.0
     units: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
-    rules: ClassVar[Mapping[str, Rule]] = {**Reranker.rules, "history_weight": AMOUNT}
+    rules: ClassVar[Mapping[str, Check]] = {**Reranker.rules, "history_weight": AMOUNT}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,11 +83,11 @@ class ListSearch(Reranker):
 def terms_of(method: ListSearch, pool: Pool, k: int, features: Features) -> Terms:
     """Return what a search counts for the candidates of a pool."""
     goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
-    by_subtopic = any(it.price in (SUBTOPIC, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
+    by_category = any(it.price in (CATEGORY, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
     unknown = {name: weight for name, weight in goals.items() if name not in method.units}
     units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
     return Terms(
-        subtopic_rows(features) if by_subtopic else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
+        category_rows(features) if by_category else (np.zeros(pool.n_items + 1, np.int64), np.zeros(0, np.int32), 0),
         directions_of(goals, features),
         prices_of(goals, units, t, method.history_weight, discount),
         discount,
@@ -105,7 +105,7 @@ def goal_units(goals: Iterable[str], features: Features, k: int, n_users: int, n
 def search(pool: Pool, k: int, terms: Terms) -> Tensor:
     """Return positions of the best lists found, (n_users, k), on the device of the pool.
 
-    The compiled search works on the CPU. On a GPU, goals of sets of subtopics are searched there.
+    The compiled search works on the CPU. On a GPU, goals of sets of categories are searched there.
     """
     if pool.device.type != "cpu":
         return search_batched(pool, k, terms) if covers(terms) else search(pool.to("cpu"), k, terms).to(pool.device)
@@ -136,10 +136,10 @@ def directions_of(goals: Mapping[str, float], features: Features) -> tuple[NDArr
     distance = next((it for it in search_terms(goals) if it.price == DISTANCE), None)
     if distance is None:
         return np.zeros((1, 1)), np.zeros(1, np.bool_)
-    directions = features.vector_directions if distance.by_vectors else features.subtopic_directions
+    directions = features.vector_directions if distance.by_vectors else features.category_directions
     return np.ascontiguousarray(directions.unit.cpu().numpy()), directions.known.cpu().numpy()
 
 
-def subtopic_rows(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
-    rows = features.topics.rows
+def category_rows(features: Features) -> tuple[NDArray[Any], NDArray[Any], int]:
+    rows = features.categories.rows
     return rows.indptr.cpu().numpy(), rows.indices.cpu().numpy(), rows.n_cols

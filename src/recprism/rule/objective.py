@@ -28,11 +28,11 @@ class Parts:
 
     Attributes:
         values: Relevance, coverage, alpha_dcg (or ERR-IA), distance, exposure and history of each list, (n, 6).
-        by_subtopic: Coverage and alpha_dcg by name: what each subtopic is worth over all lists, (n_subtopics,).
+        by_category: Coverage and alpha_dcg by name: what each category is worth over all lists, (n_categories,).
     """
 
     values: Array
-    by_subtopic: Mapping[str, Array]
+    by_category: Mapping[str, Array]
 
     def of(self, part: str) -> Array:
         """Return one part of each list, (n,)."""
@@ -61,7 +61,7 @@ class Objective:
 
     def arrays(self, shown: Ints | None = None) -> tuple[Any, ...]:
         """Return what kernels need to value lists; ``shown``: see :meth:`parts`."""
-        return self.terms.arrays(np.zeros(len(self.terms.subtopics[0]), np.int64) if shown is None else shown)
+        return self.terms.arrays(np.zeros(len(self.terms.categories[0]), np.int64) if shown is None else shown)
 
     def parts(
         self, items: NDArray[Any], relevance: NDArray[Any], *, users: Ints | None = None, shown: Ints | None = None
@@ -75,16 +75,16 @@ class Objective:
             shown: How many other lists show each item, (n_items,); 0 by default.
         """
         rows = np.arange(len(items)) if users is None else users
-        values, by_subtopic = np.zeros((len(items), len(PARTS))), np.zeros((2, self.terms.subtopics[2]))
+        values, by_category = np.zeros((len(items), len(PARTS))), np.zeros((2, self.terms.categories[2]))
         lists = np.ascontiguousarray(items, np.int64), np.ascontiguousarray(relevance, np.float64)
-        value_lists(*lists, rows, values, by_subtopic, *self.arrays(shown))
-        return Parts(values, dict(zip(("coverage", "alpha_dcg"), by_subtopic, strict=True)))
+        value_lists(*lists, rows, values, by_category, *self.arrays(shown))
+        return Parts(values, dict(zip(("coverage", "alpha_dcg"), by_category, strict=True)))
 
-    def distance_by_subtopic(self, items: NDArray[Any]) -> Array:
+    def distance_by_category(self, items: NDArray[Any]) -> Array:
         """Split the distances of all pairs by the dimensions of their unit vectors, (n, d).
 
         The distance of two unit vectors a and b is the sum over dimensions of (a - b) ** 2 / 2. For distances between
-        subtopics, the dimensions are the subtopics.
+        categories, the dimensions are the categories.
 
         Args:
             items: Item numbers, (n, k); -1 in empty places.

@@ -27,15 +27,15 @@ class Rule(Displayed):
     Attributes:
         goals: Weights by name, as in :class:`ListSearch`.
         trade_off: From 0, relevance alone, to 1, diversity alone.
-        history_weight: Weight of the subtopics of the user's history.
+        history_weight: Weight of the categories of the user's history.
         history_window: How many of the user's latest interactions count as history; None counts all of them.
-        units: Value of one unit of each goal (one more subtopic, say) in terms of its metric. They are kept, so that
+        units: Value of one unit of each goal (one more category, say) in terms of its metric. They are kept, so that
             prices stay the same if the catalogue or the set of users changes.
         k: Length of a page.
         candidates: How many of a user's best items the rule chooses from.
         limits: NDCG with a cut -> the largest loss that a list may allow; a list that could lose more, whatever the
             user's labels are, is the base list.
-        lifts: What is added to the score of each item for every user, (n_items,), to reach a goal of exposure.
+        boosts: What is added to the score of each item for every user, (n_items,), to reach a goal of exposure.
     """
 
     goals: Mapping[str, float]
@@ -46,7 +46,7 @@ class Rule(Displayed):
     k: int = 10
     candidates: int = 100
     limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    lifts: NDArray[np.float64] | None = field(default=None, compare=False)
+    boosts: NDArray[np.float64] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "goals", MappingProxyType(Goal.parse(self.goals).weights))
@@ -58,7 +58,7 @@ class Rule(Displayed):
         Whole(1, none="for all interactions").read("history_window", self.history_window)
 
     def reranker(self) -> ListSearch:
-        """Return the search for the best list. Exposure alone needs none: the largest lifted scores are chosen."""
+        """Return the search for the best list. Exposure alone needs none: the largest boosted scores are chosen."""
         goals = self.goal.searched
         if not goals:
             return ListSearch(trade_off=0.0)
@@ -71,12 +71,12 @@ class Rule(Displayed):
 
     @property
     def for_exposure_alone(self) -> bool:
-        """Whether lifts choose the items of a list; their own scores put them in order."""
+        """Whether boosts choose the items of a list; their own scores put them in order."""
         return not self.goal.searched
 
     def by_relevance(self) -> Rule:
         """Return the rule that makes the base lists."""
-        return replace(self, trade_off=0.0, history_weight=0.0, limits={}, lifts=None)
+        return replace(self, trade_off=0.0, history_weight=0.0, limits={}, boosts=None)
 
     def at(self, trade_off: float) -> Rule:
         """Return the rule at another trade-off; its limits are those of one trade-off."""

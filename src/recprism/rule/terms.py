@@ -14,18 +14,18 @@ class Terms:
     """The data that the goals need, and the value of a unit of each.
 
     Attributes:
-        subtopics: Subtopics of the items in compressed rows, and their number.
+        categories: Categories of the items in compressed rows, and their number.
         directions: Unit vectors, (n_items, d) float64, and which are not zero, (n_items,) bool.
-        prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
-            the match with a user's history, (8,). The seventh is the share of a subtopic that one item takes away from
+        prices: Value of accuracy, one more category, alpha-DCG or ERR-IA, the distance of one pair, one more item, and
+            the match with a user's history, (8,). The seventh is the share of a category that one item takes away from
             later ones. The last is 1 if an item gains as much as its relevance, else 0.
         discount: Discount of each place for accuracy, (k,).
         fading: The same for alpha-DCG or ERR-IA, (k,).
-        intents: A user's weights of subtopics, (n_users, n_subtopics) float64.
-        filling: How far n items fill a subtopic, (k + 2,).
+        intents: A user's weights of categories, (n_users, n_categories) float64.
+        filling: How far n items fill a category, (k + 2,).
     """
 
-    subtopics: tuple[NDArray[Any], NDArray[Any], int]
+    categories: tuple[NDArray[Any], NDArray[Any], int]
     directions: tuple[NDArray[np.float64], NDArray[np.bool_]]
     prices: NDArray[np.float64]
     discount: NDArray[np.float64]
@@ -36,5 +36,5 @@ class Terms:
     def arrays(self, shown: NDArray[np.int64], prices: NDArray[np.float64] | None = None) -> tuple[Any, ...]:
         """Return what the kernels take after the lists: ``shown`` is (n_items,); other ``prices`` may be given."""
         prices = self.prices if prices is None else prices
-        goals = (*self.subtopics, *self.directions, shown, prices, self.discount, self.fading)
+        goals = (*self.categories, *self.directions, shown, prices, self.discount, self.fading)
         return (*goals, self.intents, self.filling)

@@ -1,4 +1,4 @@
-"""The split and the subtopics as long tables with ids, as a run keeps them."""
+"""The split and the categories as long tables with ids, as a run keeps them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from recprism.common.ids import id_series, known_positions, number_ids
+from recprism.data.categories import Categories
 from recprism.data.interactions import HistoryOrder
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
@@ -72,14 +72,14 @@ def split_from_table(frame: pl.DataFrame, where: Path, settings: Mapping[str, An
     return Split(train, validation, test, user_ids, item_ids, settings, order=order)
 
 
-def subtopics_table(subtopics: Subtopics, item_ids: NDArray[Any]) -> pl.DataFrame:
-    """Return item_id, subtopic, weight."""
-    names = np.asarray(subtopics.names, dtype=object)
-    weights = np.ones(len(subtopics.items), np.float32) if subtopics.weights is None else subtopics.weights
+def categories_table(categories: Categories, item_ids: NDArray[Any]) -> pl.DataFrame:
+    """Return item_id, category, weight."""
+    names = np.asarray(categories.names, dtype=object)
+    weights = np.ones(len(categories.items), np.float32) if categories.weights is None else categories.weights
     columns = {
-        "item_id": id_series(item_ids[subtopics.items.row_of_entry]),
-        "subtopic": names[subtopics.items.indices],
+        "item_id": id_series(item_ids[categories.items.row_of_entry]),
+        "category": names[categories.items.indices],
         "weight": weights,
     }
-    schema = {"subtopic": pl.String, "weight": pl.Float32}
+    schema = {"category": pl.String, "weight": pl.Float32}
     return pl.DataFrame(columns, schema_overrides=schema)

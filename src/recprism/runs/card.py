@@ -25,7 +25,7 @@ from recprism.runs.parts.lists import DIVERSIFIED
 from recprism.runs.run import Run
 
 PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
-FILES = ("data_root", "source", "subtopics", "items")
+FILES = ("data_root", "source", "categories", "items")
 """Settings that are paths on one machine: a card names the file without its folder, or nothing."""
 BEFORE = "Lists of the trained model, measured before they were diversified; `recprism evaluate RUN` measures again."
 
@@ -58,12 +58,12 @@ def card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None
 
 
 def _data(run: Run, config: RunConfig) -> str:
-    split, subtopics = run.split(), run.subtopics()
-    without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
+    split, categories = run.split(), run.categories()
+    without = f", {categories.items_without:,} items without any" if categories.items_without else ""
     counts = {
         "users": f"{split.n_users:,}",
         "items": f"{split.n_items:,}",
-        "subtopics": f"{len(subtopics):,}{without}",
+        "categories": f"{len(categories):,}{without}",
         **{f"interactions, {name}": f"{len(split.part(name)):,}" for name in PARTS},
     }
     cleaned = _preparation(run)
@@ -161,8 +161,8 @@ def _limits(run: Run, config: RunConfig) -> str:
         found.append("The labels were set aside from interactions that the model knew: its accuracy looks too good.")
     if config.split.method in ("random", "paper"):
         found.append("Interactions were divided at random, not by time: a model may have seen what came later.")
-    if run.subtopics().items_without:
-        found.append("Items without subtopics count as covering nothing, whatever they are.")
+    if run.categories().items_without:
+        found.append("Items without categories count as covering nothing, whatever they are.")
     if config.diversify is not None:
         found += _limits_of_change(run, config)
     return "\n".join(f"- {sentence}" for sentence in found)

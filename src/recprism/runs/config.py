@@ -42,7 +42,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "subtopic", "weight", "title", "year"]
+ColumnName = Literal["user_id", "item_id", "rating", "timestamp", "category", "weight", "title", "year"]
 
 
 class DataConfig(_Strict):
@@ -61,16 +61,16 @@ class DataConfig(_Strict):
     min_item: int | None = Field(default=None, ge=1)
     columns: dict[ColumnName, str] = Field(default_factory=dict)
     """Our name -> the name in your files, as in {user_id = "customer"}."""
-    subtopics: str | None = None
-    """A long table item_id, subtopic[, weight]."""
+    categories: str | None = None
+    """A long table item_id, category[, weight]."""
     items: str | None = None
     """A table of item attributes with a column item_id."""
-    subtopic_column: list[str] = Field(default_factory=list)
-    """The columns of the item table that hold subtopics, or patterns such as genre_*."""
-    subtopic_separator: str | None = Field(default=None, min_length=1)
-    """The separator of two subtopics in a text; found automatically if unset."""
-    subtopic_level: Literal["last", "path"] = "last"
-    """Of nested subtopics, the last level or the whole path."""
+    category_column: list[str] = Field(default_factory=list)
+    """The columns of the item table that hold categories, or patterns such as genre_*."""
+    category_separator: str | None = Field(default=None, min_length=1)
+    """The separator of two categories in a text; found automatically if unset."""
+    category_level: Literal["last", "path"] = "last"
+    """Of nested categories, the last level or the whole path."""
 
 
 class SplitConfig(_Strict):
@@ -97,7 +97,7 @@ class ModelConfig(_Strict):
 
 
 class ConstraintsConfig(_Strict):
-    """Constraints of editors: items by id, subtopics by name."""
+    """Constraints of editors: items by id, categories by name."""
 
     banned: list[int | str] = Field(default_factory=list)
     pinned: dict[str, int | str] = Field(default_factory=dict)

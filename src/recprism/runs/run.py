@@ -4,7 +4,7 @@ config.toml            what was asked
 events.jsonl           what happened, one object a line
 split.parquet          user_id, item_id, part and, with times, place: the order of a user's interactions
 items.parquet          item_id and attributes
-subtopics.parquet      item_id, subtopic, weight
+categories.parquet      item_id, category, weight
 .training/, .search/   an unfinished training or search, with its checkpoint; its files move to the run when it ends
 factors.safetensors    user and item vectors, with factors.json for ids and settings
 result.json            the rule, if found within a budget

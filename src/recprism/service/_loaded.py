@@ -48,7 +48,7 @@ class Loaded:
             "certificate": None if file.certificate is None else file.certificate.to_dict(),
             "items": len(file.item_ids),
             "names": list(file.names),
-            "lifts": file.lifts is not None,
+            "boosts": file.boosts is not None,
             "vector_size": None if file.item_vectors is None else int(file.item_vectors.shape[1]),
             "fingerprint": self.fingerprint,
             "loaded": self.time,
@@ -72,8 +72,8 @@ def load_export(folder: Path, settings: Settings) -> Loaded:
         raise
     except Exception as problem:  # a damaged file can break anything; the old rule must stay
         raise InputError(f"{folder}: damaged ({type(problem).__name__}); export the rule again") from None
-    if settings.holdout_price is not None and file.lifts is not None:
-        raise InputError("this rule lifts items for all users at one price; a holdout cannot have another")
+    if settings.holdout_price is not None and file.boosts is not None:
+        raise InputError("this rule boosts items for all users at one price; a holdout cannot have another")
     found = Loaded(rule, copy.copy(rule), fingerprint_of(folder), time.time())
     found.plain.enabled = False
     if signature(folder) != before:

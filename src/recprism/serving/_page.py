@@ -222,7 +222,7 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
     """Return positions of the lists, (m,) each, without regard to shares and fields."""
     rule, free = pages[0].rule, pages[0].free
     starts = [np.arange(min(free, len(page.pool))) for page in pages]
-    if not rule.file.goals and rule.lifts is not None:  # lifts choose the items; own scores put them in order
+    if not rule.file.goals and rule.boosts is not None:  # boosts choose the items; own scores put them in order
         own = [page.pool.own[start] for page, start in zip(pages, starts, strict=True)]
         return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:

@@ -24,7 +24,7 @@ class Pool:
         numbers: Item numbers, (n,).
         scores: Scores as given, (n,).
         own: The same with dials, (n,).
-        relevance: Scores with lifts and dials, scaled to 0 .. 1, (n,).
+        relevance: Scores with boosts and dials, scaled to 0 .. 1, (n,).
         ranks: Ranks by relevance alone among all candidates, (n,), from 1.
         unknown: Ids that the export does not know.
         rest: Id and score of the candidates that the rule does not look at, the best first.
@@ -78,7 +78,7 @@ def make_pool(
     k: int,
     out: set[str],
     dials: Mapping[int, float],
-    lifted: bool = True,
+    boosted: bool = True,
 ) -> Pool:
     """Rank candidates.
 
@@ -90,7 +90,7 @@ def make_pool(
         k: Length of the list.
         out: Ids that are not shown, as text.
         dials: Column -> share of the score range.
-        lifted: Whether lifts of items count.
+        boosted: Whether boosts of items count.
 
     Raises:
         InputError: If scores and candidates do not fit together, or a candidate occurs twice.
@@ -99,8 +99,8 @@ def make_pool(
     score, (numbers, unknown) = as_scores(scores), rule.look_up(ids)
     all_shown = check_candidates(ids, numbers, unknown, score) and not out
     raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
-    if lifted and rule.lifts is not None:
-        raised = own + rule.lifts[numbers]
+    if boosted and rule.boosts is not None:
+        raised = own + rule.boosts[numbers]
     order = np.argsort(-raised, kind="stable")
     if not all_shown:
         shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)

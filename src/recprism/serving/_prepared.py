@@ -43,9 +43,9 @@ class PreparedRule:
 
     Attributes:
         unknown: Number of the additional row: an item that the export does not know has no categories, no direction
-            and no lift.
+            and no boost.
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
-        lifts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
+        boosts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
         by_rank: Whether no goal looks at the order inside a list.
         vectors: Vectors of the items and what they are multiplied by; None if no goal looks at their distances.
     """
@@ -57,7 +57,7 @@ class PreparedRule:
         self._number_of: dict[Id, int] = dict(zip(ids, range(len(ids)), strict=True))
         self.indptr = np.concatenate([file.indptr, file.indptr[-1:]])
         self._known = np.concatenate([file.known, np.zeros(1, file.known.dtype)])
-        self.lifts = None if file.lifts is None else np.append(file.lifts, 0.0)
+        self.boosts = None if file.boosts is None else np.append(file.boosts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
         self.by_rank = not looks_at_order(file.goals)
         self.vectors = (file.unit, self._known) if compares_vectors(file.goals) else None
@@ -148,8 +148,8 @@ class PreparedRule:
     def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
         """Return what the kernels need to value a list of ``k`` places at a trade-off."""
         prices, discount, fading, filling = self._terms(trade_off, k)
-        concepts = (self.indptr, self.file.indices, len(self.file.names), self.file.unit, self._known)
-        return (*concepts, self._shown, prices, discount, fading, intents, filling)
+        properties = (self.indptr, self.file.indices, len(self.file.names), self.file.unit, self._known)
+        return (*properties, self._shown, prices, discount, fading, intents, filling)
 
     def _terms(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
         """Return prices, discount, fading and filling for a trade-off and a number of places."""

@@ -23,7 +23,7 @@ class Request:
 
     Attributes:
         page: Its candidates and constraints.
-        plain: The same without lifts.
+        plain: The same without boosts.
         trade_off: Its trade-off.
         reasons: Whether items are compared with others.
         entry_prices: Whether reasons include entry prices.

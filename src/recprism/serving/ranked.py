@@ -68,8 +68,8 @@ class Ranked:
     def reasons(self) -> tuple[Reason, ...]:
         """The reason of each item, in the order of the list.
 
-        There are none if they were not asked for, for a fallback, and for rules with lifts: these are the same for
-        every user, and `recprism explain RUN` says why each item has its lift.
+        There are none if they were not asked for, for a fallback, and for rules with boosts: these are the same for
+        every user, and `recprism explain RUN` says why each item has its boost.
         """
         return tuple(Reason.from_dict(it) for it in self._plain_reasons())
 

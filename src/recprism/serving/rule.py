@@ -19,7 +19,7 @@ from recprism.budget.promise import Promise
 from recprism.common.ids import Id, canonical_text
 from recprism.common.shares import share
 from recprism.errors import InputError
-from recprism.forms.differences import LIFTED_FROM, Asked, differences
+from recprism.forms.differences import BOOSTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.constraints.constraints import NONE, Constraints
 from recprism.rule.constraints.fields import read_fields
@@ -104,7 +104,7 @@ class ServedRule:
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
         page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]), {})
         for trade_off in {self.file.trade_off or 0.5, 0.0}:  # at 0, no goal looks at the order: another search
-            search([page], trade_off, reasons=self._rule.lifts is None)
+            search([page], trade_off, reasons=self._rule.boosts is None)
 
     def coverage(self, ids: Sequence[Id]) -> float:
         """Return subtopic coverage: the share of the categories that a list has; unknown items have none."""
@@ -207,10 +207,10 @@ class ServedRule:
         known, age = self._history(options.get("history"), options.get("user"))
         stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
-        reach = max(self._depth, wanted, 0 if self._rule.lifts is None else LIFTED_FROM)
+        reach = max(self._depth, wanted, 0 if self._rule.boosts is None else BOOSTED_FROM)
         depth = reach + len(gone) + stored + len(kept.banned) + len(kept.pinned)
         ids, scores = self._rule.nearest(vector, depth) if index is None else index(vector, depth)
-        if self._rule.lifts is not None:  # which items a list can have must not depend on how many are left out
+        if self._rule.boosts is not None:  # which items a list can have must not depend on how many are left out
             out = {canonical_text(it) for it in (*kept.banned, *gone, *(known if age is not None else []))}
             shown = [at for at, one in enumerate(ids) if canonical_text(one) not in out][:reach]
             ids, scores = [ids[at] for at in shown], np.asarray(scores)[shown]
@@ -280,7 +280,7 @@ class ServedRule:
         started = time.perf_counter() if started is None else started
         if entry_prices and not reasons:
             raise InputError("entry_prices are part of reasons; ask for both")
-        rule, lifts = self._rule, self._rule.lifts
+        rule, boosts = self._rule, self._rule.boosts
         k = self.file.k if k is None else list_length(k)
         kept = self._own.with_those_of(Constraints.parse(constraints, one_list=True))
         self._check(kept, time_limit)
@@ -294,7 +294,7 @@ class ServedRule:
         asked = Asked(
             trade_off=trade_off,
             k=k,
-            candidates=len(pool) + (0 if lifts is None else len(pool.rest)),
+            candidates=len(pool) + (0 if boosts is None else len(pool.rest)),
             hidden=len(out),
             constraints=kept != self._own,
             dials=bool(dials),
@@ -303,13 +303,13 @@ class ServedRule:
             history_age=age,
         )
         page = plain = Page(rule, pool, k, kept, out, weights, own)
-        if lifts is not None:
-            plain = Page(rule, make_pool(rule, candidates, scores, **how, lifted=False), k, kept, out, weights, own)
+        if boosts is not None:
+            plain = Page(rule, make_pool(rule, candidates, scores, **how, boosted=False), k, kept, out, weights, own)
         return Request(
             page=page,
             plain=plain,
             trade_off=trade_off,
-            reasons=reasons and lifts is None,
+            reasons=reasons and boosts is None,
             entry_prices=entry_prices,
             started=started,
             time_limit=time_limit,
@@ -354,12 +354,12 @@ class ServedRule:
         """Return the trade-off of a request with this price.
 
         Raises:
-            InputError: If it is no share and no name, or if the rule has lifts, which are made for one price.
+            InputError: If it is no share and no name, or if the rule has boosts, which are made for one price.
         """
         if price is None:
             return float(self.file.trade_off)
-        if self._rule.lifts is not None:
-            raise InputError("this rule lifts items for all users at one price; a request cannot have another")
+        if self._rule.boosts is not None:
+            raise InputError("this rule boosts items for all users at one price; a request cannot have another")
         if isinstance(price, str) and price in self._prices:
             return float(self._prices[price])
         try:

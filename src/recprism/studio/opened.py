@@ -140,7 +140,7 @@ class OpenedRun:
             **state,
             n_users=view.factors.n_users,
             n_items=view.factors.n_items,
-            n_subtopics=len(view.subtopics),
+            n_categories=len(view.categories),
             goals=list(map(str, view.paths)),
             possible_goals=view.possible_goals,
             example_user=view.factors.user_ids[:1].tolist()[0],

@@ -127,12 +127,12 @@ def _dials(view: View, change: Change, row: int, live: bool) -> list[schemas.Dia
 
 def _history(view: View, seen: SparseRows, row: int) -> schemas.History:
     taken = seen.row(row)
-    rows = view.subtopics.items.take_rows(taken) if len(taken) and len(view.subtopics) else None
-    counts = np.zeros(len(view.subtopics), int) if rows is None else rows.col_counts
+    rows = view.categories.items.take_rows(taken) if len(taken) and len(view.categories) else None
+    counts = np.zeros(len(view.categories), int) if rows is None else rows.col_counts
     most = [int(it) for it in np.argsort(-counts, kind="stable")[:5] if counts[it]]
     return schemas.History.model_construct(
         total=len(taken),
-        subtopics=[(view.subtopics.names[it], int(counts[it])) for it in most],
+        categories=[(view.categories.names[it], int(counts[it])) for it in most],
         items=[view.item(int(it)) for it in taken[:MOST_HISTORY]],
     )
 

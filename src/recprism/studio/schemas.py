@@ -63,7 +63,7 @@ class RunSummary(RunState):
 
     n_users: int = 0
     n_items: int = 0
-    n_subtopics: int = 0
+    n_categories: int = 0
     goals: list[str] = []
     possible_goals: list[str] = []
     example_user: Id | None = None
@@ -164,7 +164,7 @@ class Item(BaseModel):
     id: Id
     title: str
     year: str
-    subtopics: tuple[str, ...]
+    categories: tuple[str, ...]
 
 
 class Entry(Item):
@@ -179,7 +179,7 @@ class History(BaseModel):
     """The history of a user."""
 
     total: int
-    subtopics: list[tuple[str, int]] = Field(description="The most frequent subtopics, with their number of items.")
+    categories: list[tuple[str, int]] = Field(description="The most frequent categories, with their number of items.")
     items: list[Item] = Field(description="The first items; a long history is cut.")
 
 

@@ -56,9 +56,9 @@ class View:
 
     def __init__(self, run: Run) -> None:
         self.run, self.problem = run, run.problem()
-        self.factors, self.split, self.subtopics = self.problem.factors, self.problem.split, self.problem.subtopics
+        self.factors, self.split, self.categories = self.problem.factors, self.problem.split, self.problem.categories
         self.seen = self.problem.seen
-        self.catalogue = Catalogue(run.items(), self.subtopics)
+        self.catalogue = Catalogue(run.items(), self.categories)
         self.paths: dict[Goal, StoredPath] = {}
         self._described: dict[Goal, schemas.PathAnswer] = {}
         self._stops: dict[tuple[Goal, int], Change] = {}
@@ -74,7 +74,7 @@ class View:
     @property
     def possible_goals(self) -> list[str]:
         """Goals with a path for these data."""
-        has = {"vectors": True, "labels": self.labelled, "categories": len(self.subtopics) > 0}
+        has = {"vectors": True, "labels": self.labelled, "categories": len(self.categories) > 0}
         return [name for name, term in TERMS.items() if not term.is_exposure and all(has[it] for it in term.needs)]
 
     def goal_named(self, words: str) -> Goal:
@@ -223,7 +223,7 @@ class View:
     def segments(self) -> dict[str, NDArray[np.bool_]]:
         """Segment -> ``(n_users,)`` whether a user belongs to it."""
         everyone = {"everyone": np.ones(self.factors.n_users, bool)}
-        return everyone | user_segments(self.split.train, self.subtopics if len(self.subtopics) else None)
+        return everyone | user_segments(self.split.train, self.categories if len(self.categories) else None)
 
     def segment_users(self, change: Change, segment: str) -> schemas.SegmentAnswer:
         """Return the users of a segment, those with the most new items first."""

@@ -19,16 +19,16 @@ class CandidateWorld:
         candidates: ``(n_users, n_candidates)`` item numbers, best first; -1 in empty places.
         scores: ``(n_users, n_candidates)`` float32; -inf in empty places.
         vectors: ``(n_items, dim)``.
-        subtopics: ``(n_items, n_subtopics)`` of 0 and 1.
-        user_subtopics: ``(n_users, n_subtopics)`` weights.
+        categories: ``(n_items, n_categories)`` of 0 and 1.
+        user_categories: ``(n_users, n_categories)`` weights.
         shown: ``(n_items,)`` how often each item was shown before.
     """
 
     candidates: Any
     scores: Any
     vectors: Any
-    subtopics: Any
-    user_subtopics: Any
+    categories: Any
+    user_categories: Any
     shown: Any
 
     @property
@@ -38,8 +38,8 @@ class CandidateWorld:
     def features_on(self, device: str) -> Features:
         return Features(
             vectors=self.vectors,
-            subtopics=self.subtopics,
-            user_subtopics=self.user_subtopics,
+            categories=self.categories,
+            user_categories=self.user_categories,
             shown=self.shown,
             device=device,
         )
@@ -58,7 +58,7 @@ def make_candidates(
     n_candidates: int = 15,
     n_items: int = 40,
     dim: int = 20,
-    n_subtopics: int = 6,
+    n_categories: int = 6,
     coarse: bool = False,
     padded: bool = False,
 ) -> CandidateWorld:
@@ -70,7 +70,7 @@ def make_candidates(
         n_candidates: Candidates of each user.
         n_items: Size of the catalogue.
         dim: Length of the item vectors.
-        n_subtopics: Number of subtopics.
+        n_categories: Number of categories.
         coarse: Draw from few values, so that there are ties, equal vectors and zero vectors.
         padded: Give users different numbers of candidates, some of them none.
     """
@@ -78,17 +78,17 @@ def make_candidates(
     candidates = np.argsort(generator.random((n_users, n_items)), 1)[:, :n_candidates]
     scores: Any = generator.normal(size=candidates.shape)
     vectors = generator.normal(size=(n_items, dim))
-    user_subtopics = generator.random((n_users, n_subtopics))
+    user_categories = generator.random((n_users, n_categories))
     if coarse:
         scores, vectors = np.round(scores), np.round(vectors * 0.6)
         vectors[generator.random(n_items) < 0.1] = 0.0
-        user_subtopics = np.round(user_subtopics * 2)
+        user_categories = np.round(user_categories * 2)
     scores = -np.sort(-scores, axis=1).astype(np.float32)
     if padded:
         lengths = generator.integers(0, n_candidates + 1, n_users)
         empty = np.arange(n_candidates) >= lengths[:, None]
         candidates = np.where(empty, -1, candidates)
         scores = np.where(empty, -np.inf, scores).astype(np.float32)
-    subtopics = (generator.random((n_items, n_subtopics)) < 0.3).astype(np.float32)
+    categories = (generator.random((n_items, n_categories)) < 0.3).astype(np.float32)
     shown = generator.integers(0, 4, n_items)
-    return CandidateWorld(candidates, scores, vectors, subtopics, user_subtopics, shown)
+    return CandidateWorld(candidates, scores, vectors, categories, user_categories, shown)

@@ -23,7 +23,7 @@ class _World:
     items: NDArray[np.int64]
     relevant: NDArray[np.bool_]
     train: NDArray[np.bool_]
-    subtopics: NDArray[np.float64]
+    categories: NDArray[np.float64]
     vectors: NDArray[np.float64]
 
     @cached_property
@@ -31,9 +31,9 @@ class _World:
         return Context(
             relevant=self.relevant,
             train=self.train,
-            subtopics=self.subtopics,
+            categories=self.categories,
             vectors=self.vectors,
-            attributes=self.subtopics,
+            attributes=self.categories,
         )
 
     @cached_property
@@ -46,12 +46,12 @@ class _World:
     def renumbered(self, order: NDArray[np.int64]) -> _World:
         """The same world with the items in another order."""
         number = np.append(np.argsort(order), -1)  # the last is for empty places
-        by_item = (self.relevant[:, order], self.train[:, order], self.subtopics[order], self.vectors[order])
+        by_item = (self.relevant[:, order], self.train[:, order], self.categories[order], self.vectors[order])
         return _World(number[self.items], *by_item)
 
     def with_users(self, order: NDArray[np.int64]) -> _World:
         """The same world with the users in another order."""
-        return _World(self.items[order], self.relevant[order], self.train[order], self.subtopics, self.vectors)
+        return _World(self.items[order], self.relevant[order], self.train[order], self.categories, self.vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,15 +143,15 @@ def _variants(seed: int, depth: int) -> _Variants:
 
 
 def _random_world(generator: np.random.Generator, depth: int) -> _World:
-    """Items have at most one subtopic: then greedy ideals have one value, however equal gains are ordered."""
+    """Items have at most one category: then greedy ideals have one value, however equal gains are ordered."""
     n_users, n_items = generator.integers(2, 9), generator.integers(depth, 2 * depth + 1)
     items = np.argsort(generator.random((n_users, n_items)), axis=1)[:, :depth]
     items[generator.random(items.shape) < generator.choice([0.0, 0.3])] = -1
-    n_subtopics = int(generator.integers(1, 7))
-    subtopics = np.eye(n_subtopics + 1)[generator.integers(0, n_subtopics + 1, n_items)][:, 1:]
+    n_categories = int(generator.integers(1, 7))
+    categories = np.eye(n_categories + 1)[generator.integers(0, n_categories + 1, n_items)][:, 1:]
     relevant, train = (generator.random((n_users, n_items)) < generator.choice([0.02, 0.3]) for _ in range(2))
     vectors = generator.standard_normal((n_items, 4)) * (generator.random((n_items, 1)) < 0.9)
-    return _World(items, relevant, train, subtopics, vectors)
+    return _World(items, relevant, train, categories, vectors)
 
 
 def _value(metric: Metric, lists: Lists) -> NDArray[Any]:

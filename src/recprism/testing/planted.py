@@ -3,10 +3,10 @@
 Every factor has mean 0 and variance 1 over users and over items, up to a small random scale that is independent of what
 is planted. So neither norm nor variance identifies a planted factor; only the distributions differ. A user or an item
 has its home at one end of one planted factor, and is close to 0 on the other planted ones. On all other factors it is
-normally distributed. An item's subtopic is its home. So the planted factors alone fill a user's list with the subtopic
-of the user's home. The other factors carry most of the relevance and no subtopic. The columns are then shuffled.
+normally distributed. An item's category is its home. So the planted factors alone fill a user's list with the category
+of the user's home. The other factors carry most of the relevance and no category. The columns are then shuffled.
 
-With nothing planted, all factors are normally distributed and the subtopics are independent of them.
+With nothing planted, all factors are normally distributed and the categories are independent of them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.checks import random_generator
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -39,14 +39,14 @@ class Planted:
     Attributes:
         user: ``(n_users, d)`` float32.
         item: ``(n_items, d)`` float32; the dot products are the scores.
-        subtopics: Subtopics of the items.
+        categories: Categories of the items.
         split: Labels drawn from the scores.
-        planted: The factors that subtopics depend on, rising; empty if nothing is planted.
+        planted: The factors that categories depend on, rising; empty if nothing is planted.
     """
 
     user: NDArray[np.float32]
     item: NDArray[np.float32]
-    subtopics: Subtopics
+    categories: Categories
     split: Split
     planted: IntArray
 
@@ -74,11 +74,11 @@ def make_planted(
         n_users: Number of users.
         n_items: Number of items.
         dim: Number of factors.
-        n_planted: Number of planted factors, with two subtopics each; 0 plants nothing.
+        n_planted: Number of planted factors, with two categories each; 0 plants nothing.
         takes: About how many items a user takes, in training, validation and test together.
-        unrelated: The subtopics if nothing is planted. "half": each item has a random half of eight subtopics, so that
-            nearly every list has them all and nothing can be gained. "one": each item has one of eight at random; a
-            learner gains on the lists that it sees, and hardly at all on those of other users.
+        unrelated: The categories if nothing is planted. "half": each item has a random half of eight categories, so
+            that nearly every list has them all and nothing can be gained. "one": each item has one of eight at random;
+            a learner gains on the lists that it sees, and hardly at all on those of other users.
         seed: Seed of the world.
 
     Returns:
@@ -88,7 +88,7 @@ def make_planted(
         InputError: The sizes do not fit together.
 
     >>> world = make_planted(50, 40, takes=5, seed=1)
-    >>> len(world.planted), world.user.shape, len(world.subtopics)
+    >>> len(world.planted), world.user.shape, len(world.categories)
     (4, (50, 20), 8)
     """
     if min(n_users, n_items, dim) < 1 or not 0 <= n_planted <= dim or not 0 < takes < n_items / 4:
@@ -102,10 +102,10 @@ def make_planted(
     stretch = np.exp(STRETCH * generator.standard_normal((2, dim)))
     place = generator.permutation(dim)
     user, item = (user * stretch[0])[:, place], (item * stretch[1])[:, place]
-    subtopics = _of_homes(home) if n_planted else _unrelated(n_items, unrelated, generator)
+    categories = _of_homes(home) if n_planted else _unrelated(n_items, unrelated, generator)
     split = _labels(user @ item.T, takes, generator)
     planted = np.flatnonzero(place < n_planted)
-    return Planted((user / np.sqrt(dim)).astype(np.float32), item.astype(np.float32), subtopics, split, planted)
+    return Planted((user / np.sqrt(dim)).astype(np.float32), item.astype(np.float32), categories, split, planted)
 
 
 def _with_homes(n: int, dim: int, n_planted: int, generator: np.random.Generator) -> tuple[FloatArray, IntArray]:
@@ -121,16 +121,16 @@ def _with_homes(n: int, dim: int, n_planted: int, generator: np.random.Generator
     return vectors, home
 
 
-def _of_homes(home: IntArray) -> Subtopics:
-    return Subtopics.from_pairs(np.arange(len(home)), _names(home), len(home))
+def _of_homes(home: IntArray) -> Categories:
+    return Categories.from_pairs(np.arange(len(home)), _names(home), len(home))
 
 
-def _unrelated(n_items: int, kind: Unrelated, generator: np.random.Generator, n_subtopics: int = 8) -> Subtopics:
+def _unrelated(n_items: int, kind: Unrelated, generator: np.random.Generator, n_categories: int = 8) -> Categories:
     if kind not in ("half", "one"):
-        raise InputError(f"unrelated subtopics are half or one, not {kind!r}")
-    each = n_subtopics // 2 if kind == "half" else 1
-    chosen = np.argsort(generator.random((n_items, n_subtopics)), axis=1)[:, :each]
-    return Subtopics.from_pairs(np.repeat(np.arange(n_items), each), _names(chosen.ravel()), n_items)
+        raise InputError(f"unrelated categories are half or one, not {kind!r}")
+    each = n_categories // 2 if kind == "half" else 1
+    chosen = np.argsort(generator.random((n_items, n_categories)), axis=1)[:, :each]
+    return Categories.from_pairs(np.repeat(np.arange(n_items), each), _names(chosen.ravel()), n_items)
 
 
 def _names(numbers: IntArray) -> NDArray[np.str_]:

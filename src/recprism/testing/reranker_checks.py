@@ -76,7 +76,7 @@ def _random_world(generator: np.random.Generator, *, coarse: bool) -> CandidateW
         n_candidates=int(generator.integers(1, 13)),
         n_items=int(generator.integers(12, 26)),
         dim=int(generator.integers(1, 7)),
-        n_subtopics=int(generator.integers(1, 6)),
+        n_categories=int(generator.integers(1, 6)),
         coarse=coarse,
         padded=bool(generator.integers(2)),
     )
@@ -112,14 +112,14 @@ def _check_numbers(case: _Case, generator: np.random.Generator) -> None:
     world, before = case.world, case.lists()
     old_number = generator.permutation(len(world.vectors))
     number = np.append(np.argsort(old_number), -1)  # the last is for empty places
-    tables = {name: getattr(world, name)[old_number] for name in ("vectors", "subtopics", "shown")}
+    tables = {name: getattr(world, name)[old_number] for name in ("vectors", "categories", "shown")}
     renumbered = replace(world, candidates=number[world.candidates], **tables)
     _require_equal(case.lists(renumbered), number[before], "the lists depend on the numbers of items")
 
 
 def _check_alone(case: _Case) -> None:
     world = case.world
-    tables = {name: getattr(world, name)[-1:] for name in ("candidates", "scores", "user_subtopics")}
+    tables = {name: getattr(world, name)[-1:] for name in ("candidates", "scores", "user_categories")}
     _require_equal(case.lists(replace(world, **tables)), case.lists()[-1:], "a user alone gets another list")
 
 

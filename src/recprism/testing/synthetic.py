@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.checks import random_generator
+from recprism.data.categories import Categories
 from recprism.data.interactions import Interactions
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class World:
         user: ``(n_users, d)`` tastes.
         item: ``(n_items, d)``.
         appeal: ``(n_items,)`` popularity.
-        subtopics: One or two per item. Items of one subtopic are close to each other, so diversity costs accuracy.
+        categories: One or two per item. Items of one category are close to each other, so diversity costs accuracy.
         probability: ``(n_users, n_items)`` float32.
     """
 
     user: FloatArray
     item: FloatArray
     appeal: FloatArray
-    subtopics: Subtopics
+    categories: Categories
     probability: NDArray[np.float32]
     _gains: dict[tuple[str, int], FloatArray] = field(default_factory=dict, repr=False)
 
@@ -100,18 +100,18 @@ class World:
         taken = Interactions(user, item, _ids("u", self.n_users), _ids("i", self.n_items)).compact()
         kept = np.unique(item)
         attributes = pl.DataFrame({"item_id": taken.item_ids.tolist(), "appeal": self.appeal[kept]})
-        return Dataset("made", taken, self.subtopics.take_items(kept), attributes, Preparation())
+        return Dataset("made", taken, self.categories.take_items(kept), attributes, Preparation())
 
 
 def make_world(
-    n_users: int = 2000, n_items: int = 300, n_subtopics: int = 12, dim: int = 8, *, takes: float = 8.0, seed: int = 0
+    n_users: int = 2000, n_items: int = 300, n_categories: int = 12, dim: int = 8, *, takes: float = 8.0, seed: int = 0
 ) -> World:
-    """Make a world of clustered items, users with two favourite subtopics, and a few items that many users take.
+    """Make a world of clustered items, users with two favourite categories, and a few items that many users take.
 
     Args:
         n_users: Number of users.
         n_items: Number of items.
-        n_subtopics: Number of subtopics.
+        n_categories: Number of categories.
         dim: Length of the vectors.
         takes: Mean number of items a user takes.
         seed: Seed of the world.
@@ -126,33 +126,33 @@ def make_world(
     >>> round(float(world.probability.sum(axis=1).mean()), 3)
     5.0
     """
-    if min(n_users, n_items, n_subtopics, dim) < 1 or not 0 < takes < n_items / 4:
+    if min(n_users, n_items, n_categories, dim) < 1 or not 0 < takes < n_items / 4:
         raise InputError(
-            f"a world needs users, items, subtopics and dimensions, and users who take fewer than a quarter of the "
-            f"items; got {n_users}, {n_items}, {n_subtopics}, {dim} and takes={takes:g}"
+            f"a world needs users, items, categories and dimensions, and users who take fewer than a quarter of the "
+            f"items; got {n_users}, {n_items}, {n_categories}, {dim} and takes={takes:g}"
         )
     generator = random_generator(seed)
-    centres = generator.standard_normal((n_subtopics, dim))
-    first, second = generator.integers(0, n_subtopics, (2, n_items))
+    centres = generator.standard_normal((n_categories, dim))
+    first, second = generator.integers(0, n_categories, (2, n_items))
     second = np.where(generator.random(n_items) < 0.3, second, first)
     item = (centres[first] + centres[second]) / 2 + 0.5 * generator.standard_normal((n_items, dim))
-    liked = centres[generator.integers(0, n_subtopics, (n_users, 2))].sum(axis=1)
+    liked = centres[generator.integers(0, n_categories, (n_users, 2))].sum(axis=1)
     user = (0.7 * liked + 0.5 * generator.standard_normal((n_users, dim))) / np.sqrt(dim)
     popularity = -0.6 * np.log(1 + generator.permutation(n_items))
     affinity = user @ item.T + popularity
     shift = _shift_for(affinity, takes)
-    names = np.array([f"s{number:02}" for number in range(n_subtopics)])
+    names = np.array([f"s{number:02}" for number in range(n_categories)])
     both = np.concatenate([first, second])
-    subtopics = Subtopics.from_pairs(np.tile(np.arange(n_items), 2), names[both], n_items)
-    return World(user, item, popularity + shift, subtopics, _probability(affinity + shift))
+    categories = Categories.from_pairs(np.tile(np.arange(n_items), 2), names[both], n_items)
+    return World(user, item, popularity + shift, categories, _probability(affinity + shift))
 
 
-def diversified(scores: FloatArray, subtopics: Subtopics, strength: float, k: int = 20, pool: int = 60) -> IntArray:
-    """Make lists: the next item has the best score minus ``strength`` for each earlier item of its subtopics.
+def diversified(scores: FloatArray, categories: Categories, strength: float, k: int = 20, pool: int = 60) -> IntArray:
+    """Make lists: the next item has the best score minus ``strength`` for each earlier item of its categories.
 
     Args:
         scores: ``(n_users, n_items)``.
-        subtopics: Subtopics of the items.
+        categories: Categories of the items.
         strength: 0 gives the k items with the best scores.
         k: Length of the lists.
         pool: Number of candidates: the items with the best scores.
@@ -163,13 +163,13 @@ def diversified(scores: FloatArray, subtopics: Subtopics, strength: float, k: in
     pool = min(pool, scores.shape[1])
     best = np.argsort(-scores, axis=1, kind="stable")[:, :pool]
     worth = np.take_along_axis(scores, best, axis=1)
-    topics = subtopics.items.dense()[best].astype(np.float32)  # (n_users, pool, n_subtopics)
+    has = categories.items.dense()[best].astype(np.float32)  # (n_users, pool, n_categories)
     rows, chosen = np.arange(len(best)), np.empty((len(best), k), np.int64)
-    shown = np.zeros((len(best), len(subtopics)), np.float32)
+    shown = np.zeros((len(best), len(categories)), np.float32)
     for place in range(k):
-        at = np.argmax(worth - strength * (topics @ shown[:, :, None])[:, :, 0], axis=1)
+        at = np.argmax(worth - strength * (has @ shown[:, :, None])[:, :, 0], axis=1)
         chosen[:, place] = best[rows, at]
-        shown += topics[rows, at]
+        shown += has[rows, at]
         worth[rows, at] = -np.inf
     return chosen
 

@@ -162,7 +162,7 @@ def test_a_matrix_survives_its_file(tmp_path: Path) -> None:
     assert (read.drop("item_id").to_numpy() == matrix.values).all()
 
 
-# -- subtopics --------------------------------------------------------------------------------------------------------
+# -- categories --------------------------------------------------------------------------------------------------------
 
 
 def two_worlds() -> pl.DataFrame:
@@ -172,16 +172,16 @@ def two_worlds() -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["user_id", "item_id", "feature"], orient="row")
 
 
-def test_aspects_that_occur_together_form_a_subtopic() -> None:
-    topics = aspect_topics(two_worlds(), 2)
-    assert dict(topics.clusters.rows()) == {
+def test_aspects_that_occur_together_form_a_category() -> None:
+    categories = aspect_topics(two_worlds(), 2)
+    assert dict(categories.clusters.rows()) == {
         "string": "neck, string",
         "neck": "neck, string",
         "mic": "mic, voice",
         "voice": "mic, voice",
     }
-    assert topics.items.filter(pl.col("item_id") < 2).rows() == [(0, "neck, string"), (1, "mic, voice")]
-    assert set(topics.items["item_id"]) == {0, 1, 2}, "every item has at least one"
+    assert categories.items.filter(pl.col("item_id") < 2).rows() == [(0, "neck, string"), (1, "mic, voice")]
+    assert set(categories.items["item_id"]) == {0, 1, 2}, "every item has at least one"
     with pytest.raises(InputError, match="5 clusters of 4 features"):
         aspect_topics(two_worlds(), 5)
 

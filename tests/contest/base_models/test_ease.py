@@ -60,7 +60,7 @@ def test_candidates_are_deep_enough_for_both_parts(small: Dataset) -> None:
     split = small.split("random", seed=3)
     model = EASE(regularization=200.0).fit(split, device="cpu")
     for part in ("validation", "test"):
-        problem = Problem(model, split, small.subtopics, part)  # type: ignore[arg-type]
+        problem = Problem(model, split, small.categories, part)  # type: ignore[arg-type]
         items, scores = model.rank(CANDIDATES, exclude=problem.seen)
         assert (items >= 0).all()
         assert np.isfinite(scores).all()

@@ -113,7 +113,7 @@ def audit(
     _say_what_is_taken_over(problem, clusters)
     if clusters is not None:
         problem = problem.with_clusters(clusters_of_users(clusters, run))
-    if goal is None and not len(problem.subtopics):
+    if goal is None and not len(problem.categories):
         say("the items have no categories: the goals are ilad (distance of vectors) and catalogue_coverage")
     compiled = None if form is None else compiled_form(form)
     goals = default_goals(problem) if goal is None else [goal] if "=" in goal else comma_words([goal], "--goal")

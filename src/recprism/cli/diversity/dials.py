@@ -9,17 +9,17 @@ import typer
 
 from recprism.cli._options import (
     AsJson,
-    ConceptWords,
     DiversifiedRun,
     Judged,
     MinSupport,
     Ordered,
+    PropertyWords,
     Rest,
     ResultName,
     lists_in,
 )
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
-from recprism.cli._values import concepts_config, with_rest
+from recprism.cli._values import properties_config, with_rest
 from recprism.common.shares import percent
 
 SHOWN = 20
@@ -30,7 +30,7 @@ def dials(
     user: Annotated[str | None, typer.Option(help="Show the dials of one user.")] = None,
     ordered: Ordered = False,
     rest: Rest = None,
-    concepts: ConceptWords = None,
+    properties: PropertyWords = None,
     min_support: MinSupport = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.")
@@ -41,8 +41,8 @@ def dials(
 ) -> None:
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
-    score = user . item + weights . concepts. The concepts are categories by default. The command prints how many lists
-    come back from the weights alone, and how much of the gain. Weights are shares of the user's score
+    score = user . item + weights . properties. The properties are categories by default. The command prints how many
+    lists come back from the weights alone, and how much of the gain. Weights are shares of the user's score
     range. The dials are compiled from the rule for this report; `recprism export --form dials` writes them.
 
     Examples:
@@ -50,7 +50,7 @@ def dials(
     - `recprism dials runs/x`
     - `recprism dials runs/x --user 17`
     - `recprism dials runs/x -o dials.csv`
-    - `recprism dials runs/x --concepts clusters=20`
+    - `recprism dials runs/x --properties clusters=20`
     """
     from recprism.result.result import rows_of
     from recprism.runs.jobs.dials import UNIT, dials_of
@@ -64,7 +64,7 @@ def dials(
         live=not judged,
         ordered=ordered,
         rest=with_rest(rest),
-        **concepts_config(concepts, min_support),
+        **properties_config(properties, min_support),
     )
     frame = found.dials.to_frame()
     if user is not None:
@@ -79,7 +79,7 @@ def dials(
     if user is not None:
         print_title(f"{run.argument}: the dials of user {user}, for {lists_in(judged)}")
         table = [
-            (row["concept"], f"{row['weight']:.4f}", percent(row["share"], ".1f", "%")) for row in frame.to_dicts()
+            (row["property"], f"{row['weight']:.4f}", percent(row["share"], ".1f", "%")) for row in frame.to_dicts()
         ]
         print_table(("dial", "weight", UNIT), table, numeric=("weight", UNIT))
         if not table:
@@ -87,11 +87,11 @@ def dials(
     else:
         print_title(f"{run.argument}: a few named weights per user, for {lists_in(judged)}")
         print_sentence(found.dials.sentence())
-        by_dial = frame.drop("user").group_by("concept")
-        counted = by_dial.len().join(by_dial.mean(), on="concept")
+        by_dial = frame.drop("user").group_by("property")
+        counted = by_dial.len().join(by_dial.mean(), on="property")
         table = [
-            (row["concept"], row["len"], percent(row["share"], ".1f", "%"))
-            for row in counted.sort("len", "concept", descending=[True, False]).head(SHOWN).to_dicts()
+            (row["property"], row["len"], percent(row["share"], ".1f", "%"))
+            for row in counted.sort("len", "property", descending=[True, False]).head(SHOWN).to_dicts()
         ]
         print_table(("dial", "users", f"mean {UNIT}"), table, numeric=("users", f"mean {UNIT}"))
         facts = found.to_dict()
@@ -110,6 +110,6 @@ def dials(
         known = {it: facts[key] for key, it in words.items() if facts[key] is not None}  # live lists have no labels
         print_table(("figure", "value"), [(it, percent(value, ".1f", "%")) for it, value in known.items()])
     first = str(run.split().user_ids[0]) if user is None else user
-    dial = next((it for it in run.subtopics().names if "=" not in it), None)
+    dial = next((it for it in run.categories().names if "=" not in it), None)
     if dial is not None and run.load_result().rule is not None:
         next_step(run.command("steer", user=first, set=f"{dial}=+0.2"))

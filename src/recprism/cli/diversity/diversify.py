@@ -79,16 +79,16 @@ def diversify(
     min_share: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SUBTOPIC=SHARE",
-            help="The least share of a subtopic. Repeatable.",
+            metavar="CATEGORY=SHARE",
+            help="The least share of a category. Repeatable.",
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,
     max_share: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SUBTOPIC=SHARE",
-            help="The largest share of a subtopic. Repeatable.",
+            metavar="CATEGORY=SHARE",
+            help="The largest share of a category. Repeatable.",
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,

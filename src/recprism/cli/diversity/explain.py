@@ -20,11 +20,11 @@ from recprism.cli._values import part_option
 from recprism.common.shares import percent
 
 if TYPE_CHECKING:
-    from recprism.explain.accounting import Account
+    from recprism.explain.accounting import RuleSummary
+    from recprism.explain.boost_reasons import BoostReason
     from recprism.explain.choice.model import ChoiceModel
-    from recprism.explain.lift_reasons import LiftReason
 
-MOST_LIFTS = 20
+MOST_BOOSTS = 20
 
 
 def explain(
@@ -66,30 +66,32 @@ def explain(
     print_title(f"{run.argument}: why the lists are as they are ({lists_in(True, part)})")
     for sentence in found.sentences():
         print_sentence(sentence)
-    if found.account is not None:
-        _print_account(found.account)
-    if found.lifts:
-        _print_lifts(found.lifts)
+    if found.rule_summary is not None:
+        _print_summary(found.rule_summary)
+    if found.boosts:
+        _print_boosts(found.boosts)
     if found.choice_model is not None:
         print_coefficients(found.choice_model)
     if path is not None:
         say(f"kept in {path}")
     if found.rule is None:
         next_step(run.command("erase", part=part_option(part)))
-    elif not found.lifts:
+    elif not found.boosts:
         next_step(run.command("why", user=run.split().user_ids[0]))
 
 
-def _print_lifts(lifts: Sequence[LiftReason]) -> None:
-    """Print the items with the largest lifts; --json has all."""
-    rows = [(it.item, it.shown_before, it.shown_now, percent(it.range_share, ".1f", "%")) for it in lifts[:MOST_LIFTS]]
-    columns = ("lifted item", "lists before", "lists now", "share of the candidates' score range")
+def _print_boosts(boosts: Sequence[BoostReason]) -> None:
+    """Print the items with the largest boosts; --json has all."""
+    rows = [
+        (it.item, it.shown_before, it.shown_now, percent(it.range_share, ".1f", "%")) for it in boosts[:MOST_BOOSTS]
+    ]
+    columns = ("boosted item", "lists before", "lists now", "share of the candidates' score range")
     print_table(columns, rows, numeric=columns[1:])
 
 
-def _print_account(account: Account) -> None:
-    prices = account.prices
-    goals = tuple(account.rule.goals)
+def _print_summary(summary: RuleSummary) -> None:
+    prices = summary.prices
+    goals = tuple(summary.rule.goals)
     columns = (
         "trade-off",
         *(f"{goal} gained" for goal in goals),
@@ -115,10 +117,10 @@ def _print_account(account: Account) -> None:
             *(percent(it, ".0f", "%") for it in (row.candidates, row.base_lists, row.lists[-1])),
             *(f"{row.gain[goal][-1]:+.4f}" for goal in goals),
         )
-        for row in account.categories
+        for row in summary.categories
     ]
     print_table(columns, table, numeric=columns[1:])
-    by_scores = [it.name for it in account.rule.goal.terms if it.search is not None and it.search.by_relevance]
+    by_scores = [it.name for it in summary.rule.goal.terms if it.search is not None and it.search.by_relevance]
     if by_scores:
         print_sentence(f"Gains of {by_scores[0]} are counted by scores, as the rule counts them, and not by labels.")
 

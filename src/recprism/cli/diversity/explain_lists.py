@@ -9,19 +9,19 @@ import typer
 
 from recprism.cli._options import (
     AsJson,
+    CategoryColumn,
+    CategoryLevel,
+    CategorySeparator,
+    CategoryTable,
     ColumnMap,
     Draws,
     ItemTable,
     Part,
     Seed,
-    SubtopicColumn,
-    SubtopicLevel,
-    SubtopicSeparator,
-    SubtopicTable,
     lists_in,
 )
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
-from recprism.cli._values import LIST_COLUMNS, category_columns, column_map, comma_words
+from recprism.cli._values import LIST_COLUMNS, column_map, columns_of_categories, comma_words
 from recprism.cli.diversity.explain import print_coefficients
 from recprism.errors import InputError
 
@@ -37,7 +37,7 @@ def explain_lists(
     run: Annotated[
         Path | None, typer.Option(metavar="RUN", help="A trained run with the scores, categories and histories.")
     ] = None,
-    concepts: Annotated[
+    properties: Annotated[
         list[str] | None,
         typer.Option(
             metavar="WORDS",
@@ -55,10 +55,10 @@ def explain_lists(
         Path | None, typer.Option(metavar="FILE", help="With --scores: user_id, item_id of the users' history.")
     ] = None,
     items: ItemTable = None,
-    subtopics: SubtopicTable = None,
-    subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = None,
-    subtopic_level: SubtopicLevel = None,
+    categories: CategoryTable = None,
+    category_column: CategoryColumn = None,
+    category_separator: CategorySeparator = None,
+    category_level: CategoryLevel = None,
     columns: ColumnMap = None,
     draws: Draws = 199,
     seed: Seed = 0,
@@ -73,7 +73,7 @@ def explain_lists(
     Examples:
 
     - `recprism explain-lists new.csv --base old.csv --run runs/x`
-    - `recprism explain-lists new.csv --scores scores.csv --items items.csv --subtopic-column genres`
+    - `recprism explain-lists new.csv --scores scores.csv --items items.csv --category-column genres`
     """
     from recprism.runs.jobs.explain_lists import explain_lists_of_run, explain_lists_with_scores
     from recprism.runs.jobs.list_files import SideFiles
@@ -88,12 +88,12 @@ def explain_lists(
     with progress_of_steps() as on_step:
         about: dict[str, Any] = {"draws": draws, "seed": seed, "on_step": on_step}
         if run is not None:
-            words = comma_words(concepts or [], "--concepts")
-            about |= {"part": part_named(part), "columns": mapped, "concepts": words}
+            words = comma_words(properties or [], "--properties")
+            about |= {"part": part_named(part), "columns": mapped, "properties": words}
             found = explain_lists_of_run(lists, base, Run.open(run), **about)
         else:
-            categories = category_columns(subtopic_column, subtopic_separator, subtopic_level)
-            side = SideFiles(None, train, subtopics, items, categories, columns=mapped)
+            chosen = columns_of_categories(category_column, category_separator, category_level)
+            side = SideFiles(None, train, categories, items, chosen, columns=mapped)
             found = explain_lists_with_scores(lists, base, scores or "", side, **about)
     if as_json:
         print_json({"lists": str(lists), "choice_model": found.to_dict()})

@@ -9,15 +9,15 @@ import typer
 
 from recprism.cli._options import (
     AsJson,
+    CategoryColumn,
+    CategoryLevel,
+    CategorySeparator,
+    CategoryTable,
     ColumnMap,
     IndexMetric,
     ItemTable,
     OverwriteRun,
     Seed,
-    SubtopicColumn,
-    SubtopicLevel,
-    SubtopicSeparator,
-    SubtopicTable,
     share_option,
 )
 from recprism.cli._output import (
@@ -29,7 +29,7 @@ from recprism.cli._output import (
     say_categories,
     say_replaced,
 )
-from recprism.cli._values import category_columns, column_map, finite_number
+from recprism.cli._values import column_map, columns_of_categories, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
 from recprism.errors import InputError
 from recprism.runs.config import ColumnName
@@ -78,11 +78,11 @@ def import_vectors(
         str | None, typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do.")
     ] = None,
     columns: ColumnMap = None,
-    subtopics: SubtopicTable = None,
+    categories: CategoryTable = None,
     items: ItemTable = None,
-    subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = None,
-    subtopic_level: SubtopicLevel = None,
+    category_column: CategoryColumn = None,
+    category_separator: CategorySeparator = None,
+    category_level: CategoryLevel = None,
     seed: Seed = 0,
     overwrite: OverwriteRun = False,
     as_json: AsJson = False,
@@ -97,9 +97,9 @@ def import_vectors(
 
     - `recprism import --user-vectors u.npy --item-vectors i.npy --user-ids u.txt --item-ids i.txt -o runs/mine`
     - `recprism import --user-vectors u.parquet --item-vectors i.parquet --interactions old.csv --held-out new.csv
-      --items items.csv --subtopic-column genres -o runs/mine`
+      --items items.csv --category-column genres -o runs/mine`
     - `recprism import --user-vectors m.pt --item-vectors m.pt --interactions all.csv --set-aside 20% -o runs/mine`
-    - `recprism import --scores scores.parquet --interactions old.csv --held-out new.csv --subtopics genres.csv
+    - `recprism import --scores scores.parquet --interactions old.csv --held-out new.csv --categories genres.csv
       -o runs/mine`
     """
     from recprism.runs.jobs.own_scores import import_scores
@@ -118,8 +118,8 @@ def import_vectors(
         "set_aside": set_aside,
         "threshold": None if threshold is None else finite_number(threshold, f"--threshold {threshold}", "a number"),
         "items": items,
-        "subtopics": subtopics,
-        "categories": category_columns(subtopic_column, subtopic_separator, subtopic_level),
+        "categories": categories,
+        "category_columns": columns_of_categories(category_column, category_separator, category_level),
         "columns": column_map(columns, names if scores is None else (*names, "score")),
         "seed": seed,
         "overwrite": overwrite,
@@ -154,8 +154,8 @@ def import_vectors(
 def _show(dataset: Dataset, _split: Split) -> None:
     """Print what was read of the items' categories."""
     if dataset.category_source:
-        say_categories(dataset.categories)
-    if not len(dataset.subtopics):
+        say_categories(dataset.category_summary)
+    if not len(dataset.categories):
         say(f"warning: {WITHOUT_CATEGORIES}")
 
 
@@ -163,7 +163,7 @@ def _facts(run: Run) -> dict[str, Any]:
     """What the run holds, and how much of the tables was left out."""
     from recprism.models import Factors
 
-    split, base, subtopics = run.split(), run.base(), run.subtopics()
+    split, base, categories = run.split(), run.base(), run.categories()
     left_out = next(event for event in run.events() if event["event"] == "imported")["left_out"]
     return {
         "run": str(run.path),
@@ -175,8 +175,8 @@ def _facts(run: Run) -> dict[str, Any]:
             else {"scores per user": base.items.shape[1]}
         ),
         "interactions": {"train": len(split.train), "validation": len(split.validation), "test": len(split.test)},
-        "subtopics": len(subtopics),
-        "items without subtopics": subtopics.items_without,
+        "categories": len(categories),
+        "items without categories": categories.items_without,
         "left out": {
             "interactions": left_out["interactions"]["rows"],
             "held-out interactions": left_out["held_out"]["rows"] + left_out["seen"],

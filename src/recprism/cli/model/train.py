@@ -9,6 +9,10 @@ import typer
 
 from recprism.cli._options import (
     AsJson,
+    CategoryColumn,
+    CategoryLevel,
+    CategorySeparator,
+    CategoryTable,
     ColumnMap,
     DataRoot,
     Device,
@@ -21,10 +25,6 @@ from recprism.cli._options import (
     Preset,
     Seed,
     SplitMethod,
-    SubtopicColumn,
-    SubtopicLevel,
-    SubtopicSeparator,
-    SubtopicTable,
     Threshold,
 )
 from recprism.cli._output import (
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 WITHOUT_CATEGORIES = (
-    "the items have no categories, so the goals and metrics of subtopics (subtopic_coverage, alpha_ndcg, "
-    "ilad_subtopics) and reasons by subtopic will not work; ilad and catalogue_coverage need none. Name categories "
-    "with --items FILE --subtopic-column NAME, or --subtopics FILE"
+    "the items have no categories, so the goals and metrics of categories (subtopic_coverage, alpha_ndcg, "
+    "ilad_subtopics) and reasons by category will not work; ilad and catalogue_coverage need none. Name categories "
+    "with --items FILE --category-column NAME, or --categories FILE"
 )
 
 
@@ -74,11 +74,11 @@ def train(
     min_user: MinUser = None,
     min_item: MinItem = None,
     columns: ColumnMap = None,
-    subtopics: SubtopicTable = None,
+    categories: CategoryTable = None,
     items: ItemTable = None,
-    subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = None,
-    subtopic_level: SubtopicLevel = None,
+    category_column: CategoryColumn = None,
+    category_separator: CategorySeparator = None,
+    category_level: CategoryLevel = None,
     data_root: DataRoot = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -115,11 +115,11 @@ def train(
             min_user=min_user,
             min_item=min_item,
             columns=columns,
-            subtopics=subtopics,
+            categories=categories,
             items=items,
-            subtopic_column=subtopic_column,
-            subtopic_separator=subtopic_separator,
-            subtopic_level=subtopic_level,
+            category_column=category_column,
+            category_separator=category_separator,
+            category_level=category_level,
             data_root=data_root,
         )
         config = run_config(
@@ -175,14 +175,14 @@ def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
         say_replaced(path, Run(path).replaced(everything=True))
 
     def show(dataset: Dataset, split: Split) -> None:
-        subtopics = dataset.subtopics
+        categories = dataset.categories
         parts = f"{len(split.train):,} train, {len(split.validation):,} validation, {len(split.test):,} test"
-        without = f", {subtopics.items_without:,} items without any" if subtopics.items_without else ""
-        size = f"{split.n_users:,} users, {split.n_items:,} items, {len(subtopics)} subtopics{without}"
+        without = f", {categories.items_without:,} items without any" if categories.items_without else ""
+        size = f"{split.n_users:,} users, {split.n_items:,} items, {len(categories)} categories{without}"
         say(f"    {config.data.source}: {size}; {parts}")
         if dataset.category_source:
-            say_categories(dataset.categories)
-        if not len(subtopics):
+            say_categories(dataset.category_summary)
+        if not len(categories):
             say(f"warning: {WITHOUT_CATEGORIES}")
 
     return start(path, config, overwrite=overwrite, on_data=show)

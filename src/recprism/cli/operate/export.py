@@ -10,16 +10,16 @@ import typer
 from recprism.cli._modes import PARAMETERS, is_given
 from recprism.cli._options import (
     AsJson,
-    ConceptWords,
     MinSupport,
     Ordered,
+    PropertyWords,
     Rest,
     ResultName,
     run_argument,
     share_option,
 )
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
-from recprism.cli._values import concepts_config, with_rest
+from recprism.cli._values import properties_config, with_rest
 from recprism.common.command_line import command_line
 
 
@@ -74,7 +74,7 @@ def export(
     ] = None,
     ordered: Ordered = False,
     rest: Rest = None,
-    concepts: ConceptWords = None,
+    properties: PropertyWords = None,
     min_support: MinSupport = None,
     no_vectors: Annotated[
         bool,
@@ -129,7 +129,7 @@ def export(
     }
     asked = {name: value for name, value in options.items() if is_given(context, PARAMETERS.get(name, name))}
     with progress_of_steps() as on_step:
-        named = concepts_config(concepts, min_support)
+        named = properties_config(properties, min_support)
         chosen, folder, made = export_run(run, output, form, **asked, **named, on_step=on_step)
     if as_json:
         print_json({"folder": str(folder), "form": chosen.name, **made.to_dict()})

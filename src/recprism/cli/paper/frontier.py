@@ -59,8 +59,8 @@ def frontier(
 
     wanted = Goal.parse(goal)
     run = Run.open(run_directory)
-    subtopics = run.subtopics()
-    chosen = possible_rivals(subtopics) if rivals is None else tuple(comma_words([rivals], "--rivals"))
+    categories = run.categories()
+    chosen = possible_rivals(categories) if rivals is None else tuple(comma_words([rivals], "--rivals"))
     for name in chosen:
         if name not in (GREEDY, *RIVALS):
             raise InputError(f"unknown rival {name!r}; there are {', '.join((GREEDY, *RIVALS))}")

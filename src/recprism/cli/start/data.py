@@ -10,6 +10,10 @@ import typer
 from recprism.cli._commands import Command, Group, given
 from recprism.cli._options import (
     AsJson,
+    CategoryColumn,
+    CategoryLevel,
+    CategorySeparator,
+    CategoryTable,
     ColumnMap,
     DataRoot,
     ItemTable,
@@ -18,10 +22,6 @@ from recprism.cli._options import (
     Preset,
     Seed,
     SplitMethod,
-    SubtopicColumn,
-    SubtopicLevel,
-    SubtopicSeparator,
-    SubtopicTable,
     Threshold,
 )
 from recprism.cli._output import (
@@ -114,11 +114,11 @@ def stats(
     min_user: MinUser = None,
     min_item: MinItem = None,
     columns: ColumnMap = None,
-    subtopics: SubtopicTable = None,
+    categories: CategoryTable = None,
     items: ItemTable = None,
-    subtopic_column: SubtopicColumn = None,
-    subtopic_separator: SubtopicSeparator = None,
-    subtopic_level: SubtopicLevel = None,
+    category_column: CategoryColumn = None,
+    category_separator: CategorySeparator = None,
+    category_level: CategoryLevel = None,
     split: SplitMethod = "random",
     seed: Seed = 0,
     data_root: DataRoot = None,
@@ -131,7 +131,7 @@ def stats(
     Examples:
 
     - `recprism data stats ml-1m --preset paper --data-root ~/data --json`
-    - `recprism data stats my.csv --column user_id=userId --items movies.csv --subtopic-column genres`
+    - `recprism data stats my.csv --column user_id=userId --items movies.csv --category-column genres`
     """
     from recprism.runs.jobs.train import divided
 
@@ -142,23 +142,23 @@ def stats(
         min_user=min_user,
         min_item=min_item,
         columns=columns,
-        subtopics=subtopics,
+        categories=categories,
         items=items,
-        subtopic_column=subtopic_column,
-        subtopic_separator=subtopic_separator,
-        subtopic_level=subtopic_level,
+        category_column=category_column,
+        category_separator=category_separator,
+        category_level=category_level,
         data_root=data_root,
     )
     dataset, parts = divided(run_config(seed=seed, data=config, split={"method": split}))
     sizes = {"train": len(parts.train), "validation": len(parts.validation), "test": len(parts.test)}
     counted = {**dataset.stats(), "split": sizes}
     if as_json:
-        print_json({**counted, "categories": dataset.categories.to_dict()})
+        print_json({**counted, "category_summary": dataset.category_summary.to_dict()})
         return
     print_title(f"{source}, after cleaning")
     print_facts(counted)
-    print_sentence(f"categories: {dataset.categories.sentence()}")
-    if warning := dataset.categories.warning():
+    print_sentence(f"categories: {dataset.category_summary.sentence()}")
+    if warning := dataset.category_summary.warning():
         say(f"warning: {warning}")
     next_step(command_line("train", data=source, **given(context)))
 

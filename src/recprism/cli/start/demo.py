@@ -79,12 +79,12 @@ def demo(
             result = evaluate_run(run, on_step=on_step)
         with saving():
             run.save_metrics(result.to_frame())
-    say("4/7 audit: what more subtopics in the lists would cost, certified on the validation part")
+    say("4/7 audit: what more categories in the lists would cost, certified on the validation part")
     with progress_of_steps() as on_step:
-        case, asked = run.problem(), BudgetConfig(budgets={COST: BUDGET})
-        cost = cost_of_diversity(case, [asked.question], show=BUDGET, on_step=on_step)
-    keep_audit(case, cost)
-    say(f"5/7 diversify: find the rule with the most subtopics for at most {BUDGET:.0%} of NDCG@10")
+        problem, asked = run.problem(), BudgetConfig(budgets={COST: BUDGET})
+        cost = cost_of_diversity(problem, [asked.question], show=BUDGET, on_step=on_step)
+    keep_audit(problem, cost)
+    say(f"5/7 diversify: find the rule with the most categories for at most {BUDGET:.0%} of NDCG@10")
     with progress_of_steps() as on_step:
         kept = diversify_within(run, asked, on_step=on_step)
     say("6/7 recommend ten unseen items to every user: live lists, in which all known history counts")
@@ -108,7 +108,7 @@ def demo(
         print_sentence(f"the report: {page} (open it in a browser; it needs no network)")
     say(f"everything is in {run.path}: settings, events, vectors, lists and figures, in open formats")
     next_step(run.command("explain"), run.command("audit"), _against_other_model(run))
-    say("your own lists: recprism evaluate-lists LISTS.csv --items ITEMS.csv --subtopic-column genres")
+    say("your own lists: recprism evaluate-lists LISTS.csv --items ITEMS.csv --category-column genres")
 
 
 def _against_other_model(run: Run) -> str:

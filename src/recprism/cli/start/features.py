@@ -42,11 +42,11 @@ def features(
     columns: ColumnMap = None,
     top: Annotated[int, typer.Option(help="Reviews, tuples: how many features to keep.")] = 100,
     clusters: Annotated[
-        int, typer.Option(help="Reviews, tuples: number of subtopics, which are clusters of features.")
+        int, typer.Option(help="Reviews, tuples: number of categories, which are clusters of features.")
     ] = 12,
     min_mentions: Annotated[int, typer.Option(help="Reviews: the fewest mentions of a feature.")] = 5,
     max_share: Annotated[
-        float, share_option(help="Reviews: a word in a larger share of them is their topic, not a feature.")
+        float, share_option(help="Reviews: a word in a larger share of them is their category, not a feature.")
     ] = 0.3,
     show: Annotated[int, typer.Option(help="Reviews, tuples: how many features to print.")] = 20,
     as_json: AsJson = False,
@@ -59,7 +59,7 @@ def features(
     * `mentions`: user_id, item_id, feature, sentiment (-1 to 1)
     * `item_features`, `user_features`: the matrices of the Explicit Factor Model; 1 to 5, 0 where never mentioned
     * `interactions`: user_id, item_id[, rating, timestamp], ready for `recprism train`
-    * `subtopics`: item_id, subtopic. Reviews carry no categories: these are clusters of features, listed in `clusters`
+    * `categories`: item_id, category. Reviews carry no categories: these are clusters of features, listed in `clusters`
     * `features`: each feature with its mentions, the share of praise, and an example
 
     The matrices use all reviews. To judge a model, build them from the training part alone
@@ -127,7 +127,7 @@ def _report(found: FeatureTables, written: dict[str, Path], show: int, as_json: 
         print_table(("feature", "mentions", "praise", "example"), rows, numeric=("mentions", "praise"))
         folder = written["features"].parent
         print_sentence(f"{counts['mentions']:,} mentions of {found.features.height} features in {folder}")
-    paths = {"data": written["interactions"], "subtopics": written.get("subtopics")}
+    paths = {"data": written["interactions"], "categories": written.get("categories")}
     next_step(command_line("train", **paths, threshold="none"))
 
 

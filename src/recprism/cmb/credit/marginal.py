@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.cmb.credit.worth import worth_of
+from recprism.cmb.credit.worth import marginal_gain_of
 from recprism.cmb.objective import MetricLike, require_goals
-from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Rule, check_settings
+from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Check, check_settings
 from recprism.metrics import Context
 
 PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
@@ -33,7 +33,7 @@ class MarginalCredit:
     candidates: int = 40
     width: float = 1.0
 
-    rules: ClassVar[Mapping[str, Rule]] = {"accuracy": WEIGHT, "candidates": COUNT, "width": POSITIVE}
+    rules: ClassVar[Mapping[str, Check]] = {"accuracy": WEIGHT, "candidates": COUNT, "width": POSITIVE}
 
     def __post_init__(self) -> None:
         require_goals(self.goals)
@@ -50,7 +50,7 @@ class MarginalCredit:
         Returns:
             (n_users, k + m) for each goal.
         """
-        return [_centred(worth_of(goal)(items, k, context), items >= 0) for goal in self.goals]
+        return [_centred(marginal_gain_of(goal)(items, k, context), items >= 0) for goal in self.goals]
 
     def pull(self, items: Tensor, scores: Tensor, base_scores: Tensor, k: int, worths: Sequence[Tensor]) -> Tensor:
         """In which direction each candidate should move, and how much it matters.

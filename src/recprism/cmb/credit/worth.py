@@ -23,7 +23,7 @@ from recprism.metrics.tables import Vectors
 Worth = Callable[[Tensor, int, Context], Tensor]  # (candidates, k, context) -> (n_users, k + m) float32
 
 
-def worth_of(metric: MetricLike) -> Worth:
+def marginal_gain_of(metric: MetricLike) -> Worth:
     """The fastest way to compute the worth of candidates under a metric.
 
     Args:
@@ -35,8 +35,8 @@ def worth_of(metric: MetricLike) -> Worth:
     """
     known = parse(metric)[0] if isinstance(metric, str) else metric
     if isinstance(known, Metric):
-        if known.name in WORTHS:
-            return WORTHS[known.name]
+        if known.name in MARGINAL_GAINS:
+            return MARGINAL_GAINS[known.name]
         if not known.per_user:
             raise InputError(f"{known.name} is one number for all lists; marginal credit needs one per user")
     sign = -1.0 if isinstance(known, Metric) and known.higher_is_better is False else 1.0
@@ -67,11 +67,11 @@ def by_exchange(metric: Callable[[Lists, Context], Tensor], sign: float = 1.0) -
 
 
 def _coverage(candidates: Tensor, k: int, context: Context) -> Tensor:
-    """Subtopics that only this item covers, or that it would be the first to cover in the last place."""
+    """Categories that only this item covers, or that it would be the first to cover in the last place."""
     member = _membership(candidates, context)
     covered, before_last = (member[:, :last].sum(1, keepdim=True) for last in (k, k - 1))
     inside, outside = member[:, :k] * (covered == 1), member[:, k:] * (before_last == 0)
-    return torch.cat([inside, outside], 1).sum(2) / max(context.topics.n_present, 1)
+    return torch.cat([inside, outside], 1).sum(2) / max(context.categories.n_present, 1)
 
 
 def _alpha_dcg(candidates: Tensor, k: int, context: Context, alpha: float = 0.5) -> Tensor:
@@ -85,8 +85,8 @@ def _alpha_dcg(candidates: Tensor, k: int, context: Context, alpha: float = 0.5)
 
 
 def _membership(candidates: Tensor, context: Context) -> Tensor:
-    """(n_users, k + m, n_subtopics) float32; an empty place has none."""
-    matrix = context.keep("membership", lambda: (context.topics.weight_matrix != 0).to(torch.float32))
+    """(n_users, k + m, n_categories) float32; an empty place has none."""
+    matrix = context.keep("membership", lambda: (context.categories.weight_matrix != 0).to(torch.float32))
     return matrix[candidates.clamp(min=0)] * (candidates >= 0).unsqueeze(2)
 
 
@@ -141,11 +141,11 @@ def _exposure(lists: Tensor, n_items: int) -> Tensor:
     return counts.scatter_add_(0, place, torch.ones_like(place))[:-1]
 
 
-WORTHS: dict[str, Worth] = {
+MARGINAL_GAINS: dict[str, Worth] = {
     "subtopic_coverage": _coverage,
     "alpha_ndcg": _alpha_dcg,
     "ilad": _distance(lambda context: context.vectors),
-    "ilad_subtopics": _distance(lambda context: context.subtopic_vectors),
+    "ilad_subtopics": _distance(lambda context: context.category_vectors),
     "ilad_attributes": _distance(lambda context: context.attributes),
     "catalogue_coverage": _shown(1),
     "shown_often": _shown(OFTEN),

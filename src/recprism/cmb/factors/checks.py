@@ -21,8 +21,8 @@ from recprism.cmb.factors.naming import Labels
 from recprism.common.checks import random_generator
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
+from recprism.data.categories import Categories
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.registry import metric_name, metric_of_goal, with_gini
 
@@ -132,7 +132,7 @@ def require_enough(draws: int) -> None:
 def run_checks(
     found: CMB,
     split: Split,
-    subtopics: Subtopics,
+    categories: Categories,
     asked: Question,
     on_step: ProgressCallback | None = None,
 ) -> Checks:
@@ -144,22 +144,22 @@ def run_checks(
     everybody = np.arange(split.n_users)
     apart = _can_be_repeated(found) and split.n_users >= FEWEST_USERS
     rows, judged = divided_users(split.n_users, asked.held_out, asked.seed) if apart else (everybody, None)
-    change = Change.of(found.base_, found.delta_) if judged is None else refitted(found, split, subtopics, rows)
+    change = Change.of(found.base_, found.delta_) if judged is None else refitted(found, split, categories, rows)
     controls = run_controls(
         on_axes(change, asked.axes),
-        Evaluator.on(split, asked.part, found.base_, subtopics, (asked.objective, COST), judged),
+        Evaluator.on(split, asked.part, found.base_, categories, (asked.objective, COST), judged),
         asked.objective,
         COST,
         asked.draws,
         asked.seed,
         on_step=on_step,
-        candidates=learned_promotion(found.base_, split, subtopics, rows, asked.objective),
+        candidates=learned_promotion(found.base_, split, categories, rows, asked.objective),
         unseen=judged is not None,
     )
     notes: tuple[str, ...] = ()
     if judged is not None:
         notes = (f"Controls were judged on {len(judged):,} users, after a search that did not know them.",)
-    return Checks(controls, notes, stability(found, split, subtopics, asked.axes, asked.seed))
+    return Checks(controls, notes, stability(found, split, categories, asked.axes, asked.seed))
 
 
 def _can_be_repeated(found: CMB) -> bool:
@@ -168,7 +168,7 @@ def _can_be_repeated(found: CMB) -> bool:
 
 
 def stability(
-    found: CMB, split: Split, subtopics: Subtopics, axes: str = "raw", seed: int = 0
+    found: CMB, split: Split, categories: Categories, axes: str = "raw", seed: int = 0
 ) -> ranking.Agreement | None:
     """Test whether the ranking of factors comes out alike on separate groups of users.
 
@@ -184,7 +184,7 @@ def stability(
     groups = [np.sort(rows) for rows in np.array_split(mixed, GROUPS)]
     if _can_be_repeated(found):
         again = (
-            on_axes(refitted(found, split, subtopics, rows, seed=found.seed + number), axes)
+            on_axes(refitted(found, split, categories, rows, seed=found.seed + number), axes)
             for number, rows in enumerate(groups)
         )
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in again])
@@ -204,7 +204,7 @@ class Explained:
 def explain_result(
     found: CMB,
     split: Split,
-    subtopics: Subtopics,
+    categories: Categories,
     asked: Question,
     *,
     labels: Labels,
@@ -218,7 +218,7 @@ def explain_result(
     Args:
         found: The change.
         split: What users did.
-        subtopics: The categories of the items.
+        categories: The categories of the items.
         asked: What is explained, and how carefully.
         labels: What factors can be named by.
         titles: ``(n_items,)`` names of the items.
@@ -227,9 +227,9 @@ def explain_result(
         on_step: Receives the progress of the controls.
     """
     names = with_gini((asked.objective, *METRICS))
-    evaluator = Evaluator.on(split, asked.part, found.base_, subtopics, names)
+    evaluator = Evaluator.on(split, asked.part, found.base_, categories, names)
     if asked.draws and checks is None:
-        checks = run_checks(found, split, subtopics, asked, on_step)
+        checks = run_checks(found, split, categories, asked, on_step)
     made = explain(
         Change.of(found.base_, found.delta_),
         evaluator,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.metrics import Context, evaluate
 from recprism.metrics.registry import metric_name, parse, with_gini
 from recprism.metrics.suite import deepest_cut
@@ -35,14 +35,14 @@ class Evaluator:
         exclude: (n_users, n_items) pairs that are never ranked.
         metrics: Names of the metrics.
         users: Row numbers of the evaluated users, in the order of ``context`` and ``exclude``; None for all users.
-        subtopics: The subtopics of the items, if there are any.
+        categories: The categories of the items, if there are any.
     """
 
     context: Context
     exclude: SparseRows
     metrics: tuple[str, ...] = METRICS
     users: NDArray[np.int64] | None = None
-    subtopics: Subtopics | None = None
+    categories: Categories | None = None
 
     @classmethod
     def on(
@@ -50,25 +50,25 @@ class Evaluator:
         split: Split,
         part: Part,
         base: Factors,
-        subtopics: Subtopics | None = None,
+        categories: Categories | None = None,
         metrics: Sequence[str] = METRICS,
         users: NDArray[np.int64] | None = None,
     ) -> Evaluator:
         """Evaluate on the labels of one part of a split.
 
-        Metrics whose inputs are missing (for example subtopics) are left out.
+        Metrics whose inputs are missing (for example categories) are left out.
 
         Args:
             split: The split of the interactions.
             part: The part whose labels are used.
             base: The base model; distances between items are always computed on its vectors.
-            subtopics: The subtopics of the items.
+            categories: The categories of the items.
             metrics: Names of the metrics.
             users: Row numbers of the users to evaluate; None for all users.
         """
-        known = subtopics if subtopics is not None and len(subtopics) else None
+        known = categories if categories is not None and len(categories) else None
         own = split if users is None else split.of_users(users)
-        context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"subtopics": known}))
+        context = Context.from_split(own, part, vectors=base.item, **({} if known is None else {"categories": known}))
         names = tuple(metric_name(name) for name in metrics)
         judged = tuple(name for name in names if not context.missing(parse(name)[0].needs))
         return cls(context, own.seen_before(part), judged, users, known)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from recprism.cmb import CMB
 from recprism.cmb.factors.change import Change, with_bias_column
 from recprism.common.checks import random_generator
+from recprism.data.categories import Categories
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics.registry import parse
 from recprism.models import Factors
@@ -34,17 +34,17 @@ def divided_users(n_users: int, held_out: float, seed: int = 0) -> tuple[Rows, R
     return np.sort(order[n_judged:]), np.sort(order[:n_judged])
 
 
-def refitted(found: CMB, split: Split, subtopics: Subtopics | None, rows: Rows, *, seed: int | None = None) -> Change:
+def refitted(found: CMB, split: Split, categories: Categories | None, rows: Rows, *, seed: int | None = None) -> Change:
     """Repeat the players' search on some of the users; its change of the item vectors serves all users."""
     if found.side != "item":
         raise InputError(f"side={found.side}: users that were never seen have no change of their own; use side=item")
     settings = {**found.settings(), **({} if seed is None else {"seed": seed})}
-    again = CMB(**settings).fit(found.base_.of_users(rows), split.of_users(rows), subtopics)
+    again = CMB(**settings).fit(found.base_.of_users(rows), split.of_users(rows), categories)
     return Change.of(found.base_, again.delta_)
 
 
 def learned_promotion(
-    base: Factors, split: Split, subtopics: Subtopics | None, rows: Rows, objective: str
+    base: Factors, split: Split, categories: Categories | None, rows: Rows, objective: str
 ) -> dict[str, NDArray[Any]]:
     """Learn one number per item on some of the users.
 
@@ -54,20 +54,20 @@ def learned_promotion(
     metric, cut = parse(objective)
     start = with_bias_column(base).of_users(rows)
     settings: dict[str, Any] = {} if cut is None else {"k": cut}
-    needs_labels = not {"relevant", "user_subtopics"}.isdisjoint(metric.needs)
+    needs_labels = not {"relevant", "user_categories"}.isdisjoint(metric.needs)
     if not len(split.validation):
         if needs_labels:
             return {}
         settings["reward_on"] = "test"  # it only says what is left out of the lists; no label is read
     return {
-        name: _learned_numbers(start, split.of_users(rows), subtopics, metric.name, {**settings, **promoter})
+        name: _learned_numbers(start, split.of_users(rows), categories, metric.name, {**settings, **promoter})
         for name, promoter in PROMOTERS.items()
     }
 
 
 def _learned_numbers(
-    start: Factors, split: Split, subtopics: Subtopics | None, goal: str, settings: dict[str, Any]
+    start: Factors, split: Split, categories: Categories | None, goal: str, settings: dict[str, Any]
 ) -> NDArray[Any]:
     """Return ``(n_items,)`` values of players that move the last factor only."""
-    model = CMB(diversity=goal, only=(start.dim - 1,), scaling="global", **settings).fit(start, split, subtopics)
+    model = CMB(diversity=goal, only=(start.dim - 1,), scaling="global", **settings).fit(start, split, categories)
     return model.factors_.item[:, -1]

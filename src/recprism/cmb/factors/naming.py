@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
 from recprism.common.checks import random_generator
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 
 FloatArray = NDArray[np.float64]
@@ -40,7 +40,7 @@ class Labels:
     @classmethod
     def of(
         cls,
-        subtopics: Subtopics | None = None,
+        categories: Categories | None = None,
         *,
         popularity: ArrayLike | None = None,
         year: ArrayLike | None = None,
@@ -51,7 +51,7 @@ class Labels:
         The name of a quantity describes its upper end: "popular", "recent".
 
         Args:
-            subtopics: One binary label per subtopic.
+            categories: One binary label per category.
             popularity: (n_items,) training interactions per item; the label is the logarithm.
             year: (n_items,) years.
             more: Name -> (n_items,) other quantities.
@@ -61,9 +61,9 @@ class Labels:
         """
         names: list[str] = []
         columns: list[FloatArray] = []
-        if subtopics is not None:
-            names += subtopics.names
-            columns += list(subtopics.items.dense().T.astype(np.float64))
+        if categories is not None:
+            names += categories.names
+            columns += list(categories.items.dense().T.astype(np.float64))
         quantities = dict(more or {})
         if popularity is not None:
             quantities["popular"] = np.log1p(np.asarray(popularity, np.float64))

@@ -98,13 +98,13 @@ def erase_run(
     Raises:
         InputError: If a rule makes the lists, so that no vector changed.
     """
-    found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
+    found, split, categories = changed_vectors(run), run.split(), run.categories()
     change, users = Change.of(found.base_, found.delta_), None
     counts = (*usual_features(change.base.dim), *shown_features(change.base.dim, features))
     hidden = share(held_out, "held_out", 0, 0.9)
     if hidden:
         rows, users = divided_users(split.n_users, hidden, seed)
-        change = refitted(found, split, subtopics, rows)
+        change = refitted(found, split, categories, rows)
     explained = explain_factors(
         run,
         objective,
@@ -118,7 +118,7 @@ def erase_run(
     )
     wanted = explained.explanation.objective
     names = tuple(dict.fromkeys((wanted, *METRICS)))
-    judge = Evaluator.on(split, part, found.base_, subtopics, names, users)
+    judge = Evaluator.on(split, part, found.base_, categories, names, users)
     return ErasureReport(
         explained.explanation,
         erase(change, judge, wanted, features=counts, draws=draws, seed=seed, on_step=on_step),

@@ -16,8 +16,8 @@ from recprism.cmb.factors.naming import Labels
 from recprism.cmb.jobs._control_cache import cache_key, kept_checks, to_keep
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
+from recprism.data.categories import Categories
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.result.catalogue import titles_of
 from recprism.runs.run import Run
@@ -68,15 +68,15 @@ def explain_factors(
     Raises:
         InputError: If a rule makes the lists, so that no vector changed.
     """
-    found, split, subtopics = changed_vectors(run), run.split(), run.subtopics()
+    found, split, categories = changed_vectors(run), run.split(), run.categories()
     asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed, held_out=held_out)
     key = cache_key(run, found, asked)
     explained = explain_result(
         found,
         split,
-        subtopics,
+        categories,
         asked,
-        labels=labels_of(run.items(), split, subtopics),
+        labels=labels_of(run.items(), split, categories),
         titles=titles_of(run.items()),
         checks=kept_checks(run, key) if draws else None,
         top=top,
@@ -100,9 +100,9 @@ def changed_vectors(run: Run) -> CMB:
     return CMB.of_changed(found)
 
 
-def labels_of(items: pl.DataFrame, split: Split, subtopics: Subtopics) -> Labels:
+def labels_of(items: pl.DataFrame, split: Split, categories: Categories) -> Labels:
     """Return what factors can be named by: categories, popularity, and the years of items if they are known."""
     year = None
     if "year" in items.columns and items["year"].dtype.is_numeric():
         year = items["year"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return Labels.of(subtopics, popularity=split.train.col_counts, year=year)
+    return Labels.of(categories, popularity=split.train.col_counts, year=year)

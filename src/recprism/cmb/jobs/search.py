@@ -102,17 +102,17 @@ def _fitted(run: Run, wanted: DiversifyConfig, on_step: Callable[[Step], None] |
         if on_step is not None:
             on_step(step)
 
-    return model.fit(run.factors(), run.split(), run.subtopics(), follow=follow, resume=resume)
+    return model.fit(run.factors(), run.split(), run.categories(), follow=follow, resume=resume)
 
 
 def require_goals(model: CMB, run: Run) -> None:
     """Refuse unknown goals, and goals of categories if the run has none, before anything is written."""
     model.require_known_goals()
     model.require_items(run.split().n_items)
-    if "subtopics" in model.objective.needs and not len(run.subtopics()):
+    if "categories" in model.objective.needs and not len(run.categories()):
         raise InputError(
             f"{run.path}: {model.objective.name} needs categories of the items and there are none; choose "
-            "--goal ilad or catalogue_coverage, or make the run again with --items FILE --subtopic-column NAME"
+            "--goal ilad or catalogue_coverage, or make the run again with --items FILE --category-column NAME"
         )
 
 

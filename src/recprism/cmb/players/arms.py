@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.common.checks import POSITIVE, Rule, Whole, check_settings
+from recprism.common.checks import POSITIVE, Check, Whole, check_settings
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Arms:
     max_step: float = 0.3
     count: int = 61
 
-    rules: ClassVar[Mapping[str, Rule]] = {"max_step": POSITIVE, "count": Whole(2, 32_767)}
+    rules: ClassVar[Mapping[str, Check]] = {"max_step": POSITIVE, "count": Whole(2, 32_767)}
 
     def __post_init__(self) -> None:
         check_settings(self, self.rules)

@@ -14,7 +14,7 @@ from recprism.cmb.objective import Number
 from recprism.cmb.players._memory import Players, Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import Policy
-from recprism.common.checks import COUNT, OneOf, Rule, Whole, check_settings
+from recprism.common.checks import COUNT, Check, OneOf, Whole, check_settings
 
 Keep = Literal["last", "greedy", "best"]
 
@@ -39,7 +39,7 @@ class SearchSettings:
     keep: Keep = "best"
     patience: int | None = None
 
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         "iterations": COUNT,
         "k": COUNT,
         "ties": OneOf(("first", "random", "zero")),

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
 from recprism.cmb.players._memory import Players
-from recprism.common.checks import AMOUNT, WEIGHT, Rule, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, Check, check_settings
 from recprism.errors import InputError
 
 
@@ -40,7 +40,7 @@ class EpsilonGreedy:
 
     epsilon: float = 0.1
 
-    rules: ClassVar[Mapping[str, Rule]] = {"epsilon": WEIGHT}
+    rules: ClassVar[Mapping[str, Check]] = {"epsilon": WEIGHT}
 
     def __post_init__(self) -> None:
         check_settings(self, self.rules)
@@ -63,7 +63,7 @@ class UCB:
 
     confidence: float = 1.0
 
-    rules: ClassVar[Mapping[str, Rule]] = {"confidence": AMOUNT}
+    rules: ClassVar[Mapping[str, Check]] = {"confidence": AMOUNT}
 
     def __post_init__(self) -> None:
         check_settings(self, self.rules)

@@ -1,4 +1,4 @@
-"""Subtopics for items that have only reviews: clusters of aspects that occur together.
+"""Categories for items that have only reviews: clusters of aspects that occur together.
 
 Aspects that occur in the same reviews (string, neck, bridge; mic, recording, voice) form a cluster. An item belongs to
 the clusters that its reviews mention more often than other reviews do. The clusters replace the categories of a
@@ -27,8 +27,8 @@ class AspectTopics:
     """Clusters of aspects.
 
     Attributes:
-        clusters: The columns feature, subtopic.
-        items: A long table item_id, subtopic.
+        clusters: The columns feature, category.
+        items: A long table item_id, category.
     """
 
     clusters: pl.DataFrame
@@ -63,7 +63,7 @@ def aspect_topics(
         )
         for number in range(n_clusters)
     ]
-    clusters = pl.DataFrame({"feature": names, "subtopic": [titles[number] for number in cluster]})
+    clusters = pl.DataFrame({"feature": names, "category": [titles[number] for number in cluster]})
     return AspectTopics(clusters, _of_items(mentions.join(clusters, on="feature"), lift, min_mentions))
 
 
@@ -127,13 +127,13 @@ def _converge(vectors: NDArray[np.float64], centres: NDArray[np.float64]) -> tup
 
 
 def _of_items(mentions: pl.DataFrame, lift: float, min_mentions: int) -> pl.DataFrame:
-    usual = mentions["subtopic"].value_counts(name="all").with_columns(pl.col("all") / mentions.height)
+    usual = mentions["category"].value_counts(name="all").with_columns(pl.col("all") / mentions.height)
     counted = (
-        mentions.group_by("item_id", "subtopic")
+        mentions.group_by("item_id", "category")
         .agg(pl.len().alias("n"))
-        .join(usual, on="subtopic")
+        .join(usual, on="category")
         .with_columns((pl.col("n") / pl.col("n").sum().over("item_id") / pl.col("all")).alias("lift"))
     )
     often = (pl.col("lift") >= lift) & (pl.col("n") >= min_mentions)
     strongest = (pl.col("lift") == pl.col("lift").max().over("item_id")) & ~often.any().over("item_id")
-    return counted.filter(often | strongest).select("item_id", "subtopic").sort("item_id", "subtopic")
+    return counted.filter(often | strongest).select("item_id", "category").sort("item_id", "category")

@@ -23,7 +23,7 @@ class AspectSettings:
     min_mentions: int = 5
     """Rarer phrases are left out."""
     max_share: float = 0.3
-    """Phrases in a larger share of the reviews are their topic (guitar, phone), and not features."""
+    """Phrases in a larger share of the reviews are their category (guitar, phone), and not features."""
     min_opinion: float = 0.35
     """Smallest share of mentions in clauses with an opinion word."""
     max_capitalised: float = 0.5

@@ -26,7 +26,7 @@ class FeatureTables:
     Attributes:
         features: The columns feature, mentions, reviews, positive, example; the most mentioned first.
         tables: Name -> table: mentions, interactions, item_features, user_features. If there are enough features to
-            cluster, also subtopics (of items) and clusters (of features).
+            cluster, also categories (of items) and clusters (of features).
 
     Stability: experimental.
     """
@@ -99,6 +99,6 @@ def _tables(found: Extraction, interactions: pl.DataFrame, clusters: int) -> Fea
     # A cluster needs at least two features: with few features there are fewer clusters, or none.
     n_clusters = min(clusters, found.features.height // 2)
     if n_clusters >= 2:
-        topics = aspect_topics(found.mentions, n_clusters)
-        tables |= {"subtopics": topics.items, "clusters": topics.clusters}
+        categories = aspect_topics(found.mentions, n_clusters)
+        tables |= {"categories": categories.items, "clusters": categories.clusters}
     return FeatureTables(found.features, tables)

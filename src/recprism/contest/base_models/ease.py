@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recprism.budget.problem import CANDIDATES
-from recprism.common.checks import POSITIVE, Rule
+from recprism.common.checks import POSITIVE, Check
 from recprism.common.memory import require_room
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
@@ -34,7 +34,7 @@ class EASE(NamedSettings):
 
     name: ClassVar[str] = "ease"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-    rules: ClassVar[Mapping[str, Rule]] = {"regularization": POSITIVE}
+    rules: ClassVar[Mapping[str, Check]] = {"regularization": POSITIVE}
 
     def fit(self, split: Split, *, seed: int = 0, device: str | torch.device = "auto") -> ScoredCandidates:  # noqa: ARG002 - nothing is random
         """Train on ``split.train`` and score every user's items outside of it.

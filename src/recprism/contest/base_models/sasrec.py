@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Real, Rule
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check, Real
 from recprism.common.version import __version__
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -59,7 +59,7 @@ class SASRec(NamedSettings):
 
     name: ClassVar[str] = "sasrec"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
-    rules: ClassVar[Mapping[str, Rule]] = {
+    rules: ClassVar[Mapping[str, Check]] = {
         **dict.fromkeys(("dim", "layers", "heads", "max_length", "epochs", "patience", "batch_size"), COUNT),
         "dropout": Real(0.0, 0.9),
         "learning_rate": POSITIVE,

@@ -16,7 +16,7 @@ from recprism.data.readers.sources import Source, numbered_lines
 from recprism.data.readers.tables import ROW, read_delimited
 from recprism.errors import InputError
 
-N_SUBTOPICS = 30
+N_CATEGORIES = 30
 ASIN = r"^(B[0-9A-Z]{9}|[0-9]{9}[0-9X])$"
 # The forms of one category, best first: 5-core reviews, all reviews, bare ratings.
 FORMS = (
@@ -46,11 +46,11 @@ def load_category(source: Source, category: str | None) -> Tables:
 
 
 def load_cds_2014(source: Source) -> Tables:
-    """Load interactions.csv (user_id, item_id, order; all are positives) and subtopics.csv (item_id, subtopic)."""
+    """Load interactions.csv (user_id, item_id, order; all are positives) and categories.csv (item_id, category)."""
     interactions = read_delimited(source.read("interactions.csv"), source.where("interactions.csv"))
-    subtopics = read_delimited(source.read("subtopics.csv"), source.where("subtopics.csv"))
+    categories = read_delimited(source.read("categories.csv"), source.where("categories.csv"))
     return Tables(
-        interactions.rename({"order": "timestamp"}, strict=False), subtopics, None, source.where("interactions.csv")
+        interactions.rename({"order": "timestamp"}, strict=False), categories, None, source.where("interactions.csv")
     )
 
 
@@ -66,16 +66,16 @@ def categories(source: Source) -> list[str]:
     return sorted(found)
 
 
-def frequent_categories(paths: dict[str, list[list[str]]], n: int = N_SUBTOPICS) -> pl.DataFrame:
+def frequent_categories(paths: dict[str, list[list[str]]], n: int = N_CATEGORIES) -> pl.DataFrame:
     """Return the n most frequent categories as a long table.
 
-    A path begins with the department. The department is the same for every item, so it is not a subtopic.
+    A path begins with the department. The department is the same for every item, so it is not a category.
     """
     labels = {item: sorted({label for path in item_paths for label in path[1:]}) for item, item_paths in paths.items()}
     counts = Counter(label for own in labels.values() for label in own)
     kept = {label for label, _ in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:n]}
     rows = [(item, label) for item, own in labels.items() for label in own if label in kept]
-    return pl.DataFrame(rows, schema={"item_id": pl.String, "subtopic": pl.String}, orient="row")
+    return pl.DataFrame(rows, schema={"item_id": pl.String, "category": pl.String}, orient="row")
 
 
 def holds(source: Source, category: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Categories of items in the forms that tables have, read into a long table item_id, subtopic[, weight]."""
+"""Categories of items in the forms that tables have, read into a long table item_id, category[, weight]."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
+from recprism.data.categories import Categories
 from recprism.data.frames import interpret_ids, require_column
 from recprism.data.readers.tables import ROW
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 
 Level = Literal["last", "path"]
@@ -47,9 +47,9 @@ class CategoryColumns:
 
     def __post_init__(self) -> None:
         if self.separator == "":
-            raise InputError("the separator of subtopics is empty; name one, or leave the option out to have it found")
+            raise InputError("the separator of categories is empty; name one, or leave the option out to have it found")
         if self.level not in get_args(Level):
-            raise InputError(f"unknown level {self.level!r} of nested subtopics; choose last or path")
+            raise InputError(f"unknown level {self.level!r} of nested categories; choose last or path")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class CategorySummary:
 
     def warning(self) -> str | None:
         """Say what looks wrong, or return None."""
-        doubt = "check how they were read, above, and name the right --subtopic-column or --subtopic-separator"
+        doubt = "check how they were read, above, and name the right --category-column or --category-separator"
         if self.n_categories > MANY:
             return f"{self.n_categories:,} categories are more than {MANY}: {doubt}"
         if self.n_categories >= 5 and 2 * self.used_once > self.n_categories:
@@ -102,11 +102,11 @@ class CategorySummary:
 
 
 @dataclass(frozen=True, eq=False)
-class Categories:
+class CategoryTable:
     """Categories of an item table.
 
     Attributes:
-        table: The columns item_id, subtopic[, weight].
+        table: The columns item_id, category[, weight].
         summary: Summary of all items of the table.
     """
 
@@ -114,7 +114,7 @@ class Categories:
     summary: CategorySummary
 
 
-def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str) -> Categories:
+def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str) -> CategoryTable:
     """Read the categories of an item table.
 
     A column may hold one category, several with a delimiter, lists (of Parquet or JSON, or written as JSON or Python
@@ -145,21 +145,21 @@ def read_categories(table: pl.DataFrame, columns: CategoryColumns, where: str) -
     distinct = [list(dict.fromkeys(own)) for own in found]
     rows = np.repeat(np.arange(len(distinct)), [len(own) for own in distinct])
     names = [label for own in distinct for label in own]
-    long = pl.DataFrame({"item_id": ids[rows], "subtopic": pl.Series(names, dtype=pl.String)})
-    return Categories(long, _summary(_short(told), len(distinct), distinct))
+    long = pl.DataFrame({"item_id": ids[rows], "category": pl.Series(names, dtype=pl.String)})
+    return CategoryTable(long, _summary(_short(told), len(distinct), distinct))
 
 
-def long_categories(table: pl.DataFrame, where: str) -> Categories:
-    """Accept a long table item_id, subtopic[, weight]."""
-    for name in ("item_id", "subtopic"):
+def long_categories(table: pl.DataFrame, where: str) -> CategoryTable:
+    """Accept a long table item_id, category[, weight]."""
+    for name in ("item_id", "category"):
         require_column(table, name, where)
-    if _holds_several(table["subtopic"]):
+    if _holds_several(table["category"]):
         if "weight" in table.columns:
-            raise InputError(f"{where}: subtopic holds several names in a row; with weights give one row for each")
-        return read_categories(table, CategoryColumns(("subtopic",)), where)
-    named = table.filter(pl.col("subtopic").is_not_null())
-    groups = named.group_by("item_id").agg(pl.col("subtopic").cast(pl.String).unique())["subtopic"].to_list()
-    return Categories(table, _summary("long table", table["item_id"].n_unique(), groups))
+            raise InputError(f"{where}: category holds several names in a row; with weights give one row for each")
+        return read_categories(table, CategoryColumns(("category",)), where)
+    named = table.filter(pl.col("category").is_not_null())
+    groups = named.group_by("item_id").agg(pl.col("category").cast(pl.String).unique())["category"].to_list()
+    return CategoryTable(table, _summary("long table", table["item_id"].n_unique(), groups))
 
 
 def _holds_several(column: pl.Series) -> bool:
@@ -169,11 +169,11 @@ def _holds_several(column: pl.Series) -> bool:
     return any("|" in text or (text and _looks_like_list(text)) for text in texts)
 
 
-def summarise(subtopics: Subtopics, how: str = "") -> CategorySummary:
-    """Summarise the subtopics of the items of a run or a data set."""
-    counts = np.bincount(subtopics.items.indices, minlength=len(subtopics))
-    counter = Counter(dict(zip(subtopics.names, counts.tolist(), strict=True)))
-    return _summary_of_counts(how, subtopics.items.n_rows, subtopics.items_without, counter)
+def summarise(categories: Categories, how: str = "") -> CategorySummary:
+    """Summarise the categories of the items of a run or a data set."""
+    counts = np.bincount(categories.items.indices, minlength=len(categories))
+    counter = Counter(dict(zip(categories.names, counts.tolist(), strict=True)))
+    return _summary_of_counts(how, categories.items.n_rows, categories.items_without, counter)
 
 
 def _summary(how: str, n_items: int, labels: Iterable[Sequence[str]]) -> CategorySummary:
@@ -227,7 +227,7 @@ def _labels(
     separator = columns.separator or guess_separator(filled)
     if separator is None:
         return _levelled([[text] for text in texts], columns.level, ONE_EACH)
-    guessed = "" if columns.separator else " as found; --subtopic-separator sets another"
+    guessed = "" if columns.separator else " as found; --category-separator sets another"
     return _levelled([text.split(separator) for text in texts], columns.level, f"split at {separator!r}{guessed}")
 
 
@@ -247,7 +247,7 @@ def _levelled(values: Sequence[Any], level: Level, how: str) -> tuple[list[list[
     paths = [_flat(value, "path") for value in values]
     if level == "path" or not any(f" {PATH} " in one for own in paths for one in own):
         return paths, how
-    return [_flat(value, level) for value in values], f"{how}, last level of each path; --subtopic-level path keeps all"
+    return [_flat(value, level) for value in values], f"{how}, last level of each path; --category-level path keeps all"
 
 
 def guess_separator(texts: Sequence[str]) -> str | None:

@@ -34,7 +34,7 @@ def load_hetrec(source: Source) -> Tables:
 
 
 def frequent_tags(given: pl.DataFrame, tags: pl.DataFrame, n: int = N_TAGS) -> pl.DataFrame:
-    """Return the n most frequent tags of artists as a long table item_id, subtopic.
+    """Return the n most frequent tags of artists as a long table item_id, category.
 
     An artist has a tag if at least two users gave it. Single opinions and misspelt tags are not categories.
 
@@ -48,11 +48,11 @@ def frequent_tags(given: pl.DataFrame, tags: pl.DataFrame, n: int = N_TAGS) -> p
         .agg(pl.col("userID").n_unique().alias("users"))
         .filter(pl.col("users") >= FEWEST_USERS)
         .join(tags.select("tagID", "tagValue"), on="tagID")
-        .select(item_id="artistID", subtopic="tagValue")
+        .select(item_id="artistID", category="tagValue")
         .unique()
     )
-    most = agreed.group_by("subtopic").len().sort(["len", "subtopic"], descending=[True, False]).head(n)
-    return agreed.join(most.select("subtopic"), on="subtopic", how="semi").sort("item_id", "subtopic")
+    most = agreed.group_by("category").len().sort(["len", "category"], descending=[True, False]).head(n)
+    return agreed.join(most.select("category"), on="category", how="semi").sort("item_id", "category")
 
 
 def _read(source: Source, name: str) -> pl.DataFrame:

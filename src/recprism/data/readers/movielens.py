@@ -47,7 +47,7 @@ def embedded_readme() -> str:
 
 def _tables(ratings: pl.DataFrame, movies: pl.DataFrame, tags: pl.DataFrame | None, where: str) -> Tables:
     genres = read_categories(movies, CategoryColumns(("genres",), "|"), "movies").table.filter(
-        pl.col("subtopic") != NO_GENRE
+        pl.col("category") != NO_GENRE
     )
     year = pl.col("title").str.extract(r"\((\d{4})\)\s*$").cast(pl.Int32)
     items = movies.drop(ROW, strict=False).with_columns(year.alias("year"))

@@ -69,7 +69,7 @@ def find_alternatives(items: Any, lists: Any, slots: Any, alternatives: Any, cou
 
 @compiled
 def fill_features(
-    about_slots: Any, about_users: Any, about_items: Any, concepts: Any, n_levels: int, alpha: float, out: Any
+    about_slots: Any, about_users: Any, about_items: Any, categories: Any, n_levels: int, alpha: float, out: Any
 ) -> None:
     """Fill the features of all alternatives, in the order of ``recprism.explain.choice._places.FEATURES``.
 
@@ -77,25 +77,25 @@ def fill_features(
         about_slots: ``(n_slots, 2)`` user and place, the slots of one user one after another; ``(n_slots, n)``
             positions of the alternatives among the candidates; ``(n_slots,)`` their number.
         about_users: ``(n_users, n)`` candidates; ``(n_users, n)`` scores scaled to 0 .. 1; ``(n_users, k)`` lists;
-            ``(n_users, n_concepts)`` shares of the user's history.
-        about_items: ``(n_items,)`` the row of concepts of each item, where a permutation shuffles the concepts;
+            ``(n_users, n_categories)`` shares of the user's history.
+        about_items: ``(n_items,)`` the row of categories of each item, where a permutation shuffles the categories;
             ``(n_items,)`` logarithms of popularity.
-        concepts: The arrays of ``ConceptRows``: indptr, indices, unit, shares, levels.
+        categories: The arrays of ``CategoryRows``: indptr, indices, unit, shares, levels.
         n_levels: 1 + the largest level.
         alpha: How much of the history is mixed into a list's distribution, so that logarithms are finite.
         out: ``(n_slots, n_features, n)``, filled.
     """
     (slots, alternatives, n_alternatives), (row_of, popularity) = about_slots, about_items
-    (items, relevance, lists, history), (indptr, indices, unit, shares, levels) = about_users, concepts
-    n_concepts, n = history.shape[1], items.shape[1]
-    held, amount, before = np.zeros(n_concepts, np.int64), np.zeros(n_concepts), np.zeros(n_concepts)
+    (items, relevance, lists, history), (indptr, indices, unit, shares, levels) = about_users, categories
+    n_categories, n = history.shape[1], items.shape[1]
+    held, amount, before = np.zeros(n_categories, np.int64), np.zeros(n_categories), np.zeros(n_categories)
     similar, total, best, second = np.zeros((n, lists.shape[1])), np.zeros(n), np.zeros(n), np.zeros(n)
-    vectors = np.zeros((n_concepts, lists.shape[1]))
-    known, gains = np.full((n_concepts, n_levels), -1), np.zeros((n_concepts, n_levels))
+    vectors = np.zeros((n_categories, lists.shape[1]))
+    known, gains = np.full((n_categories, n_levels), -1), np.zeros((n_categories, n_levels))
     counts = np.arange(lists.shape[1] + 1)
     room = np.log2(
         (counts + 2) / (counts + 1)
-    )  # what one more item adds to a concept that so many have; 1 for the first
+    )  # what one more item adds to a category that so many have; 1 for the first
     user = -1
     for s in range(len(slots)):
         u, place = slots[s, 0], slots[s, 1]
@@ -143,17 +143,17 @@ def fill_features(
 
 @compiled
 def _logarithms(wanted: Any, amount: Any, described: int, alpha: float, before: Any) -> float:
-    """Fill the logarithms of a list's distribution, as it is with one more item of other concepts.
+    """Fill the logarithms of a list's distribution, as it is with one more item of other categories.
 
     Args:
-        wanted: ``(n_concepts,)`` shares of the user's history.
-        amount: ``(n_concepts,)`` the sum of shares in the other places.
-        described: Number of other items with concepts.
+        wanted: ``(n_categories,)`` shares of the user's history.
+        amount: ``(n_categories,)`` the sum of shares in the other places.
+        described: Number of other items with categories.
         alpha: How much of the history is mixed in.
-        before: ``(n_concepts,)``, filled where the history is not 0.
+        before: ``(n_categories,)``, filled where the history is not 0.
 
     Returns:
-        The calibration of an item without concepts, which leaves the distribution as it is.
+        The calibration of an item without categories, which leaves the distribution as it is.
     """
     unchanged = 0.0
     for c in range(len(wanted)):
@@ -168,7 +168,7 @@ def _logarithms(wanted: Any, amount: Any, described: int, alpha: float, before: 
 def _hold_others(
     place: int, listed: Any, row_of: Any, indptr: Any, indices: Any, shares: Any, held: Any, amount: Any
 ) -> tuple[int, int]:
-    """Count the concepts in the other places of a list.
+    """Count the categories in the other places of a list.
 
     Args:
         place: The free place.
@@ -177,11 +177,11 @@ def _hold_others(
         indptr: ``(n_items + 1,)``.
         indices: ``(n_entries,)``.
         shares: ``(n_entries,)``.
-        held: ``(n_concepts,)``, filled: how many items have the concept.
-        amount: ``(n_concepts,)``, filled: the sum of their shares.
+        held: ``(n_categories,)``, filled: how many items have the category.
+        amount: ``(n_categories,)``, filled: the sum of their shares.
 
     Returns:
-        The number of other items, and the number of those with concepts.
+        The number of other items, and the number of those with categories.
     """
     held[:] = 0
     amount[:] = 0.0
@@ -212,7 +212,7 @@ def _compare(
     best: Any,
     second: Any,
 ) -> None:
-    """Compare a user's candidates with the list by cosines of concepts.
+    """Compare a user's candidates with the list by cosines of categories.
 
     Args:
         items: ``(n,)`` candidates.
@@ -221,7 +221,7 @@ def _compare(
         indptr: ``(n_items + 1,)``.
         indices: ``(n_entries,)``.
         unit: ``(n_entries,)``.
-        vectors: ``(n_concepts, k)``, filled: the list's concepts.
+        vectors: ``(n_categories, k)``, filled: the list's categories.
         similar: ``(n, k)``, filled.
         total: ``(n,)``, filled: the sum over the list.
         best: ``(n,)``, filled: the largest similarity.
@@ -240,9 +240,9 @@ def _compare(
         cosines = similar[c]
         cosines[:] = 0.0
         for e in range(indptr[mine], indptr[mine + 1]):
-            with_concept, weight = vectors[indices[e]], unit[e]
+            with_category, weight = vectors[indices[e]], unit[e]
             for place in range(len(listed)):
-                cosines[place] += weight * with_concept[place]
+                cosines[place] += weight * with_category[place]
         all_of_them, first, next_one = 0.0, 0.0, 0.0
         for place in range(len(listed)):
             all_of_them += cosines[place]

@@ -39,7 +39,7 @@ def compare_lists(
         chosen: Positions of the lists, (n_lists, k), without pinned items.
         base: Positions of the lists by relevance alone, (n_lists, any number); -1 in empty places.
         sizes: Places of each list, (n_lists,).
-        group: Group of each candidate under shares of subtopics, (n,), the same for all lists.
+        group: Group of each candidate under shares of categories, (n,), the same for all lists.
         allowed: Whether an item of one group may be replaced by one of another, (n_groups, n_groups) bool.
         by_rank: Whether a list is in the order of rank again after an exchange, (n_lists,) bool.
         tied: Values closer than this count as equal.
@@ -50,12 +50,12 @@ def compare_lists(
             runner-up, empty; filled with 0.
         *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
     """
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = terms
-    own, other, no_subtopic = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
+    own, other, no_category = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        state = (integers(n_subtopics), floats(n_subtopics, 1.0), no_subtopic, integers(m))
+        state = (integers(n_categories), floats(n_categories, 1.0), no_category, integers(m))
         pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
         like = likeness(pool, listed, goals)
         list_parts(listed, pool, given, goals, state, own)
@@ -66,7 +66,7 @@ def compare_lists(
         worth = table(m, n, -np.inf)
         if in_order and prices[ALPHA_DCG] == 0:
             _gains_of_exchanges(
-                listed, inside, base[u], pool, given, goals, n_subtopics, like, group, allowed, tied, worth
+                listed, inside, base[u], pool, given, goals, n_categories, like, group, allowed, tied, worth
             )
         else:
             _worth_of_exchanges(listed, inside, pool, given, in_order, goals, state, like, worth)
@@ -132,7 +132,7 @@ def _gains_of_exchanges(
     items: Any,
     relevance: Any,
     goals: Any,
-    n_subtopics: int,
+    n_categories: int,
     like: Any,
     group: Any,
     allowed: Any,
@@ -146,8 +146,8 @@ def _gains_of_exchanges(
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     m = len(chosen)
-    times, mark = integers(n_subtopics), integers(n_subtopics)
-    more, fewer = floats(n_subtopics, 0.0), floats(n_subtopics, 0.0)
+    times, mark = integers(n_categories), integers(n_categories)
+    more, fewer = floats(n_categories, 0.0), floats(n_categories, 0.0)
     up, down, near = floats(m + 1, 0.0), floats(m + 1, 0.0), floats(len(items), 0.0)
     for place in range(m):
         own = prices[ACCURACY] * relevance[chosen[place]]

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from recprism.common.checks import finite_array, whole_array
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import fill_features, find_alternatives
 from recprism.rule.pool import Pool
@@ -23,7 +23,7 @@ FEATURES = (
     "score",
     "score_squared",
     "popularity",
-    "new_concepts",
+    "new_categories",
     "redundancy",
     "mean_similarity",
     "largest_similarity",
@@ -34,17 +34,17 @@ FEATURES = (
 )
 """The columns that ``_kernels.choice.fill_features`` fills."""
 SCORES = 2  # the first features: those of the model with scores alone
-PLAIN = 3  # the first features that need no concepts: scores and popularity
+PLAIN = 3  # the first features that need no categories: scores and popularity
 ALPHA = 0.01  # as in calibrated re-ranking
-MOST_LEVELS = 32  # different shares of an item among its concepts, for which logarithms are kept
+MOST_LEVELS = 32  # different shares of an item among its categories, for which logarithms are kept
 
 
 @dataclass(frozen=True, eq=False)
-class ConceptRows:
-    """The concepts of items in compressed rows.
+class CategoryRows:
+    """The categories of items in compressed rows.
 
     Attributes:
-        names: ``(n_concepts,)`` names.
+        names: ``(n_categories,)`` names.
         indptr: ``(n_items + 1,)``.
         indices: ``(n_entries,)``.
         unit: ``(n_entries,)`` weights, scaled so that the squares of a row sum to 1.
@@ -64,17 +64,19 @@ class ConceptRows:
         return len(self.indptr) - 1
 
     @classmethod
-    def of(cls, concepts: Subtopics | SparseRows | Any) -> ConceptRows:
-        """Take subtopics, a sparse matrix (its entries count 1), or ``(n_items, n_concepts)`` weights of at least 0."""
-        if isinstance(concepts, Subtopics):
-            names, rows, weights = concepts.names, concepts.items, concepts.weights
+    def of(cls, categories: Categories | SparseRows | Any) -> CategoryRows:
+        """Take categories, a sparse matrix (entries count 1), or ``(n_items, n_categories)`` weights of at least 0."""
+        if isinstance(categories, Categories):
+            names, rows, weights = categories.names, categories.items, categories.weights
         else:
-            rows = SparseRows.coerce(concepts, "concepts")
+            rows = SparseRows.coerce(categories, "categories")
             names = tuple(str(number) for number in range(rows.n_cols))
-            dense = None if isinstance(concepts, SparseRows) or hasattr(concepts, "tocoo") else np.asarray(concepts)
+            dense = (
+                None if isinstance(categories, SparseRows) or hasattr(categories, "tocoo") else np.asarray(categories)
+            )
             weights = None if dense is None else dense[rows.row_of_entry, rows.indices]
         if not len(rows):
-            raise InputError("no item has a concept, so concepts explain no list; pass categories of the items")
+            raise InputError("no item has a category, so categories explain no list; pass categories of the items")
         weight = np.ones(len(rows)) if weights is None else weights.astype(np.float64)
         sums, squares = (np.bincount(rows.row_of_entry, it, rows.n_rows) for it in (weight, weight**2))
         entry = rows.row_of_entry
@@ -92,9 +94,9 @@ class Places:
         items: ``(n_users, n)`` candidates, best first, -1 at the end.
         relevance: ``(n_users, n)`` scores scaled to 0 .. 1 per user.
         lists: ``(n_users, k)`` item numbers, -1 in empty places.
-        history: ``(n_users, n_concepts)`` shares of the user's history; zeros if not known.
+        history: ``(n_users, n_categories)`` shares of the user's history; zeros if not known.
         popularity: ``(n_items,)`` log2 of 1 + popularity; zeros if not known.
-        concepts: The concepts of the items.
+        categories: The categories of the items.
     """
 
     items: IntArray
@@ -102,7 +104,7 @@ class Places:
     lists: IntArray
     history: Array
     popularity: Array
-    concepts: ConceptRows
+    categories: CategoryRows
 
     @classmethod
     def of(
@@ -110,29 +112,29 @@ class Places:
         candidates: NDArray[Any],
         scores: NDArray[Any],
         lists: NDArray[Any],
-        concepts: ConceptRows,
+        categories: CategoryRows,
         history: NDArray[Any] | None,
         popularity: NDArray[Any] | None,
     ) -> Places:
         """Check the arrays; see :func:`recprism.explain.fit_choice_model`."""
-        pool = Pool.of(candidates, scores, torch.device("cpu"), concepts.n_items)
-        checked = check_lists(lists, "new lists", pool.n_users, concepts.n_items)
-        shape = (pool.n_users, len(concepts.names))
-        taste = np.zeros(shape) if history is None else finite_array(history, "history over concepts", least=0)
+        pool = Pool.of(candidates, scores, torch.device("cpu"), categories.n_items)
+        checked = check_lists(lists, "new lists", pool.n_users, categories.n_items)
+        shape = (pool.n_users, len(categories.names))
+        taste = np.zeros(shape) if history is None else finite_array(history, "history over categories", least=0)
         if taste.shape != shape:
-            raise InputError(f"history has shape {taste.shape}; pass {shape}, a row per user and a column per concept")
+            raise InputError(f"history has shape {taste.shape}; pass {shape}, a row per user and a column per category")
         total = taste.sum(1, keepdims=True)
         taste = np.divide(taste, total, out=np.zeros(shape), where=total > 0)
-        known = np.zeros(concepts.n_items)
+        known = np.zeros(categories.n_items)
         if popularity is not None:
             known = np.log2(1 + finite_array(popularity, "popularity", least=0).astype(np.float64))
-        if known.shape != (concepts.n_items,):
-            raise InputError(f"popularity has shape {known.shape}; pass ({concepts.n_items},), one value per item")
-        return cls(pool.items.numpy(), pool.relevance.numpy(), checked, taste, known, concepts)
+        if known.shape != (categories.n_items,):
+            raise InputError(f"popularity has shape {known.shape}; pass ({categories.n_items},), one value per item")
+        return cls(pool.items.numpy(), pool.relevance.numpy(), checked, taste, known, categories)
 
     def of_users(self, users: IntArray) -> Places:
         per_user = (self.items[users], self.relevance[users], self.lists[users], self.history[users])
-        return Places(*per_user, self.popularity, self.concepts)
+        return Places(*per_user, self.popularity, self.categories)
 
     def slots(self, which: IntArray) -> Slots:
         """Find the alternatives of ``(n_slots, 2)`` slots: user and place, ordered by user."""
@@ -146,17 +148,17 @@ class Places:
 
         Args:
             slots: The slots.
-            row_of: ``(n_items,)`` whose concepts each item has; its own by default.
+            row_of: ``(n_items,)`` whose categories each item has; its own by default.
             out: Where to write them; a new array by default.
         """
-        rows = np.arange(self.concepts.n_items) if row_of is None else row_of
-        own = self.concepts
+        rows = np.arange(self.categories.n_items) if row_of is None else row_of
+        own = self.categories
         out = np.empty((len(slots.which), len(FEATURES), self.items.shape[1])) if out is None else out
         about_slots = (slots.which, slots.alternatives, slots.counts)
         about_users = (self.items, self.relevance, self.lists, self.history)
-        concepts = (own.indptr, own.indices, own.unit, own.shares, own.levels)
+        categories = (own.indptr, own.indices, own.unit, own.shares, own.levels)
         n_levels = int(own.levels.max()) + 1
-        fill_features(about_slots, about_users, (rows, self.popularity), concepts, n_levels, ALPHA, out)
+        fill_features(about_slots, about_users, (rows, self.popularity), categories, n_levels, ALPHA, out)
         return out
 
 

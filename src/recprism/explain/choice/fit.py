@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from recprism.common.checks import COUNT, Whole
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.common.threads import share_work
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import are_candidates
 from recprism.explain.choice._likelihood import Logit
@@ -22,13 +22,13 @@ from recprism.explain.choice._places import (
     PLAIN,
     SCORES,
     Array,
-    ConceptRows,
+    CategoryRows,
     IntArray,
     Places,
     Slots,
     check_lists,
 )
-from recprism.explain.choice.model import ChoiceModel, ShuffledConcepts, describe
+from recprism.explain.choice.model import ChoiceModel, ShuffledCategories, describe
 from recprism.metrics.statistics import bootstrap_means, percentile_interval
 
 USERS = 500
@@ -45,7 +45,7 @@ def fit_choice_model(
     scores: NDArray[Any],
     base: NDArray[Any],
     lists: NDArray[Any],
-    concepts: Subtopics | SparseRows | NDArray[Any],
+    categories: Categories | SparseRows | NDArray[Any],
     *,
     history: NDArray[Any] | None = None,
     popularity: NDArray[Any] | None = None,
@@ -58,16 +58,16 @@ def fit_choice_model(
     """Explain new lists by a few preferences that all users share, and measure how much that explains.
 
     Each item of a new list that the base list does not have is removed in turn. A conditional logit says which
-    candidate fills the place, from scores, concepts, history and popularity. Two halves of the users are judged by the
-    model that was fitted on the other half.
+    candidate fills the place, from scores, categories, history and popularity. Two halves of the users are judged by
+    the model that was fitted on the other half.
 
     Args:
         candidates: ``(n_users, n)`` item numbers, -1 in empty places.
         scores: ``(n_users, n)`` scores of the base model, -inf in empty places; they are scaled per user.
         base: ``(n_users, k)`` lists before the change, -1 in empty places.
         lists: ``(n_users, k)`` lists to explain, -1 in empty places.
-        concepts: What items are about: subtopics, or ``(n_items, n_concepts)``.
-        history: ``(n_users, n_concepts)`` how much of a user's history each concept holds, in any unit.
+        categories: What items are about: categories, or ``(n_items, n_categories)``.
+        history: ``(n_users, n_categories)`` how much of a user's history each category holds, in any unit.
         popularity: ``(n_items,)`` such as the number of interactions. Without it, deciles of the shuffle are those of
             how many users have the item among their candidates.
         users: The largest number of users to fit and judge on; a sample of those with newcomers.
@@ -80,7 +80,7 @@ def fit_choice_model(
         InputError: If the arrays do not fit together, or fewer than 20 users have a newcomer among their candidates.
     """
     Whole(0).read("draws", draws)
-    sample = NewcomerSample.of(candidates, scores, base, lists, concepts, history, popularity, users, slots, seed)
+    sample = NewcomerSample.of(candidates, scores, base, lists, categories, history, popularity, users, slots, seed)
     logit = Logit.of(sample.slots, sample.places.features(sample.slots))
     scores_alone, all_features = np.arange(SCORES), np.arange(len(FEATURES))
     starts = [logit.fit(rows, scores_alone) for rows in sample.halves]
@@ -91,7 +91,7 @@ def fit_choice_model(
     rows = np.arange(len(sample.slots.which))
     weights = logit.fit(rows, all_features, np.mean(fitted, 0))
     shuffled = _shuffled(sample, logit, starts, by_scores[0].sum(), draws, seed, on_step)
-    within, everywhere = (ShuffledConcepts.of(explained, it) if draws else None for it in shuffled)
+    within, everywhere = (ShuffledCategories.of(explained, it) if draws else None for it in shuffled)
     return ChoiceModel(
         explained,
         _interval(by_model[0], by_scores[0], sample.slots.which[:, 0], seed),
@@ -106,7 +106,7 @@ def fit_choice_model(
         sample.n_outside,
         float(sample.slots.counts.mean()),
         weights,
-        sample.places.concepts,
+        sample.places.categories,
         popularity,
         history is not None,
     )
@@ -141,7 +141,7 @@ class NewcomerSample:
         scores: NDArray[Any],
         base: NDArray[Any],
         lists: NDArray[Any],
-        concepts: Subtopics | SparseRows | NDArray[Any],
+        categories: Categories | SparseRows | NDArray[Any],
         history: NDArray[Any] | None,
         popularity: NDArray[Any] | None,
         most_users: int,
@@ -151,7 +151,7 @@ class NewcomerSample:
         """Check the arrays and draw the sample; see :func:`fit_choice_model`."""
         COUNT.read("users", most_users)
         COUNT.read("slots", most_slots)
-        rows = ConceptRows.of(concepts)
+        rows = CategoryRows.of(categories)
         places = Places.of(candidates, scores, lists, rows, history, popularity)
         before = check_lists(base, "base lists", len(places.lists), rows.n_items)
         known = np.asarray(popularity) if popularity is not None else None
@@ -218,9 +218,9 @@ def _shuffled(
     seed: int,
     on_step: ProgressCallback | None,
 ) -> tuple[Array, Array]:
-    """Return ``(draws,)`` explained shares with concepts shuffled within popularity deciles, and among all items.
+    """Return ``(draws,)`` explained shares with categories shuffled within popularity deciles, and among all items.
 
-    Only items that are candidates of the sampled users take part, because the concepts of others are not used.
+    Only items that are candidates of the sampled users take part, because the categories of others are not used.
     """
     items = np.unique(np.concatenate([sample.places.items.ravel(), sample.places.lists.ravel()]))
     items = items[items >= 0]
@@ -228,11 +228,11 @@ def _shuffled(
     groups = [np.array_split(order, DECILES), [order]]
     plain = [logit.fit(rows, np.arange(PLAIN), start) for rows, start in zip(sample.halves, starts, strict=True)]
     buffers = threading.local()  # memory that a thread fills again for each draw
-    all_features, step = np.arange(len(FEATURES)), count_steps(on_step, "shuffling concepts", 2 * draws)
+    all_features, step = np.arange(len(FEATURES)), count_steps(on_step, "shuffling categories", 2 * draws)
 
     def draw(first: int, _: int) -> float:
         generator = np.random.default_rng([seed, 2, first])
-        row_of = np.arange(sample.places.concepts.n_items)
+        row_of = np.arange(sample.places.categories.n_items)
         for group in groups[first // draws]:
             row_of[group] = generator.permutation(group)
         if not hasattr(buffers, "values"):

@@ -12,7 +12,7 @@ from recprism.common.shares import percent
 from recprism.common.threads import share_work
 from recprism.errors import InputError
 from recprism.explain._kernels.choice import most_probable
-from recprism.explain.choice._places import FEATURES, Array, ConceptRows, IntArray, Places
+from recprism.explain.choice._places import FEATURES, Array, CategoryRows, IntArray, Places
 
 Verdict = Literal["explains", "in part", "does not explain"]
 EXPLAINS, IN_PART = 0.5, 0.15  # shares above which a model explains lists, or does so in part
@@ -25,7 +25,7 @@ UNITS: dict[str, tuple[float, str]] = {
     "score": (0.1, "whose score is higher by 10 % of the user's range of scores"),
     "score_squared": (1.0, ""),
     "popularity": (1.0, "that is twice as popular"),
-    "new_concepts": (1.0, "with one more category that the list lacks"),
+    "new_categories": (1.0, "with one more category that the list lacks"),
     "redundancy": (0.5, "with one more category that half of the list has already"),
     "mean_similarity": (0.1, "whose categories are on average more similar to the list's by 0.1"),
     "largest_similarity": (0.1, "whose categories are more similar to the nearest item of the list by 0.1"),
@@ -63,13 +63,13 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
-class ShuffledConcepts:
-    """The same model after concepts were shuffled among items.
+class ShuffledCategories:
+    """The same model after categories were shuffled among items.
 
     Attributes:
         mean: What it explains, as a mean over the draws.
         largest: The largest draw.
-        p_value: Share of draws, the unshuffled one included, that explain at least as much as the real concepts.
+        p_value: Share of draws, the unshuffled one included, that explain at least as much as the real categories.
         draws: What each draw explains.
     """
 
@@ -79,7 +79,7 @@ class ShuffledConcepts:
     draws: tuple[float, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, explained: float, draws: Array) -> ShuffledConcepts:
+    def of(cls, explained: float, draws: Array) -> ShuffledCategories:
         as_much = int((draws >= explained).sum())
         mean, largest = float(draws.mean()), float(draws.max())
         return cls(mean, largest, (1 + as_much) / (1 + len(draws)), tuple(draws.tolist()))
@@ -100,8 +100,8 @@ class ChoiceModel:
         right_item: Share of places for which the most probable candidate is the right one. A guess among n equally
             probable ones counts 1 / n.
         right_item_scores: The same for scores alone.
-        shuffled_within: The model with concepts shuffled among items of one popularity decile; None without draws.
-        shuffled_all: The model with concepts shuffled among all items; None without draws.
+        shuffled_within: The model with categories shuffled among items of one popularity decile; None without draws.
+        shuffled_all: The model with categories shuffled among all items; None without draws.
         coefficients: One per feature that varies, fitted on all users, the largest first.
         users: ``(n,)`` row numbers of the users it was fitted and judged on.
         n_slots: Number of places.
@@ -114,8 +114,8 @@ class ChoiceModel:
     interval: tuple[float, float]
     right_item: float
     right_item_scores: float
-    shuffled_within: ShuffledConcepts | None
-    shuffled_all: ShuffledConcepts | None
+    shuffled_within: ShuffledCategories | None
+    shuffled_all: ShuffledCategories | None
     coefficients: tuple[Coefficient, ...]
     users: IntArray = field(repr=False)
     n_slots: int
@@ -123,7 +123,7 @@ class ChoiceModel:
     n_outside: int
     n_alternatives: float
     _weights: Array = field(repr=False)
-    _concepts: ConceptRows = field(repr=False)
+    _categories: CategoryRows = field(repr=False)
     _popularity: NDArray[Any] | None = field(repr=False)
     _with_history: bool = field(repr=False)
 
@@ -157,7 +157,7 @@ class ChoiceModel:
             candidates: ``(n_users, n)`` item numbers, -1 in empty places.
             scores: ``(n_users, n)``, -inf in empty places.
             lists: ``(n_users, k)`` item numbers, -1 where the model chooses. Items need not be candidates.
-            history: ``(n_users, n_concepts)``; as for the fit; needed if the model was fitted with it.
+            history: ``(n_users, n_categories)``; as for the fit; needed if the model was fitted with it.
             rounds: How often all places are chosen again, one after another. A round that changes no list is the last.
 
         Returns:
@@ -169,7 +169,7 @@ class ChoiceModel:
         if self._with_history != (history is not None):
             problem = "with the users' history; pass" if self._with_history else "without a history; omit"
             raise InputError(f"the choice model was fitted {problem} history here, too")
-        places = Places.of(candidates, scores, lists, self._concepts, history, self._popularity)
+        places = Places.of(candidates, scores, lists, self._categories, history, self._popularity)
         parts = share_work(lambda first, last: self._predict(places, first, last, rounds), len(lists), USERS_AT_ONCE)
         return np.concatenate([places.lists[:0], *parts])
 
@@ -227,7 +227,7 @@ class ChoiceModel:
         return f"{', '.join(most)} and {last}"
 
     def sentences(self) -> list[str]:
-        """Describe the model: what it explains, the shuffled concepts, and what users' lists prefer."""
+        """Describe the model: what it explains, the shuffled categories, and what users' lists prefer."""
         low, high = (percent(it, ".0f", "") for it in self.interval)
         lines = [
             f"One choice model for all users, from {self._known()}, explains "

@@ -64,7 +64,7 @@ def reasons_of(page: Page, entries_of: Callable[[int], bool] = lambda _: False) 
 
 def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -> Compared:
     """Compare the list of a page with others, as at request time."""
-    pool, topics, terms = page.candidates, page.problem.subtopics, page.objective.terms
+    pool, categories, terms = page.candidates, page.problem.categories, page.objective.terms
     candidates = pool[None], page.relevance[None], np.array([len(pool)])
     base, goals = page.positions(page.problem.base_lists[page.user]), page.objective.arrays(page.shown_elsewhere)
     (differences,) = compare(candidates, [page.chosen], [base], goals, by_rank=page.by_rank, groups=page.groups)
@@ -87,8 +87,8 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
         id_at=lambda at: item_id(page, int(pool[at])),
         pinned_ranks={item_id(page, number): page.ranked[number][0] or None for number in page.items[pinned].tolist()},
         differences=differences,
-        categories=lambda number: topics.items.row(number).tolist() if len(topics) else [],
-        names=topics.names,
+        categories=lambda number: categories.items.row(number).tolist() if len(categories) else [],
+        names=categories.names,
         weights=terms.intents[0] if terms.prices[HISTORY_WEIGHT] > 0 else None,
         enters=enters,
         repaired_by=lambda at: _repaired_by(page, int(pool[at])),
@@ -146,11 +146,13 @@ def kept_out(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | Non
 
 def new_categories_of(page: Page, number: int, items: NDArray[np.int64]) -> tuple[str, ...]:
     """Return the names of an item's categories that none of these items has."""
-    topics = page.problem.subtopics
-    if not len(topics):
+    categories = page.problem.categories
+    if not len(categories):
         return ()
-    new = set(topics.items.row(number).tolist()).difference(*(topics.items.row(it).tolist() for it in items.tolist()))
-    return tuple(topics.names[at] for at in sorted(new))
+    new = set(categories.items.row(number).tolist()).difference(
+        *(categories.items.row(it).tolist() for it in items.tolist())
+    )
+    return tuple(categories.names[at] for at in sorted(new))
 
 
 def hindrance(page: Page, number: int) -> str:

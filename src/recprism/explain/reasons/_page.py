@@ -17,7 +17,7 @@ from recprism.budget.problem import Problem
 from recprism.errors import InputError
 from recprism.explain.reasons.codes import GRID, PRECISION
 from recprism.explain.reasons.compared import Groups
-from recprism.rule import Features, ListSearch, Rule, subtopic_probabilities
+from recprism.rule import Features, ListSearch, Rule, category_probabilities
 from recprism.rule.constraints.constrained import Constrained
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.resolved import ShareLimits
@@ -90,8 +90,8 @@ class Page:
             return cls.of(other, rule, user, seen=seen, forgotten=forgotten)
         rule = _with_unit(problem, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
-        if rule.lifts is not None:
-            raise InputError("this rule lifts items for all users; `recprism explain RUN` says why each is lifted")
+        if rule.boosts is not None:
+            raise InputError("this rule boosts items for all users; `recprism explain RUN` says why each is boosted")
         items, scores = problem.candidates_after([], rule.candidates, rows)
         features = problem.features if rows is None else problem.features.of_users(rows)
         method = problem.constrained(rule.reranker(), users=rows, k=rule.k)
@@ -283,11 +283,11 @@ def _with_history(
     problem: Problem, features: Features, row: int, user: int, seen: int | None, forgotten: int | None
 ) -> Features:
     """Return the features with one more item in the user's history, or with one that no longer counts."""
-    if not len(problem.subtopics):
+    if not len(problem.categories):
         return features
     history = np.zeros((1, problem.seen.n_cols), np.float32)
     others = [item for item in problem.seen_in_time(user).tolist() if item not in (seen, forgotten)]
     items = others if seen is None else [*others, seen]  # what is consumed now is the latest
     history[0, items if problem.history_window is None else items[-problem.history_window :]] = 1.0
-    intents = subtopic_probabilities(history, problem.subtopics)
-    return features.with_user_subtopics(row, torch.from_numpy(intents[0]))
+    intents = category_probabilities(history, problem.categories)
+    return features.with_user_categories(row, torch.from_numpy(intents[0]))

@@ -157,10 +157,10 @@ def what_if(
     ids = np.array([]) if without is None else np.atleast_1d(np.asarray(without))
     removed = id_positions(as_id_array(ids, "item"), problem.split.item_ids, "item").tolist() if len(ids) else []
     if ban is not None:
-        if ban not in problem.subtopics.names:
-            raise InputError(f"there is no category {ban!r}; there are {', '.join(problem.subtopics.names)}")
-        has = problem.subtopics.items.indices == problem.subtopics.names.index(ban)
-        removed += problem.subtopics.items.row_of_entry[has].tolist()
+        if ban not in problem.categories.names:
+            raise InputError(f"there is no category {ban!r}; there are {', '.join(problem.categories.names)}")
+        has = problem.categories.items.indices == problem.categories.names.index(ban)
+        removed += problem.categories.items.row_of_entry[has].tolist()
     row = position_of(user, problem.split.user_ids, "user")
     consumed = None if seen is None else position_of(seen, problem.split.item_ids, "item")
     forgotten = None if forget is None else position_of(forget, problem.split.item_ids, "item")

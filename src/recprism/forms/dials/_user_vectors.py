@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.common.threads import share_work
 from recprism.forms.dials.kernels import user_vectors as loops
 from recprism.forms.dials.kernels.user_state import MarginPrograms
-from recprism.forms.dials.result import Pairs
+from recprism.forms.dials.result import ActivePairs
 from recprism.forms.dials.wanted import Wanted
 from recprism.models import Factors
 
@@ -31,8 +31,8 @@ class UserAnswer:
 
     change: NDArray[np.float32]
     feasible: NDArray[np.bool_]
-    support: Pairs
-    proof: Pairs
+    support: ActivePairs
+    proof: ActivePairs
 
 
 def solve(base: Factors, wanted: Wanted, order: bool) -> UserAnswer:
@@ -82,7 +82,7 @@ def _packed(room: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(array[filled] for array in room[1:])
 
 
-def _pairs(parts: list[Any], wanted: Wanted, by_user: NDArray[np.int64]) -> Pairs:
+def _pairs(parts: list[Any], wanted: Wanted, by_user: NDArray[np.int64]) -> ActivePairs:
     columns = [np.concatenate([part[i] for part in parts]) for i in range(4)]
     row = by_user[columns[0]]  # the kernels number rows in the order of users
-    return Pairs(row, wanted.users[row], columns[1], columns[2], columns[3])
+    return ActivePairs(row, wanted.users[row], columns[1], columns[2], columns[3])

@@ -1,4 +1,4 @@
-"""Compile lists into a few named weights per user: score = user . item + weights . concepts."""
+"""Compile lists into a few named weights per user: score = user . item + weights . properties."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.display import Displayed
-from recprism.data.concepts import Concepts
+from recprism.data.categories import Categories
+from recprism.data.properties import Properties
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.dials.rest import Rest, find_rest
-from recprism.forms.dials.result import Pairs, agreement, ranked
+from recprism.forms.dials.result import ActivePairs, agreement, ranked
 from recprism.forms.dials.wanted import Wanted, as_lists
 from recprism.forms.dials.weights import rows_of, solve, solve_with_demotion
 from recprism.models import Factors
@@ -24,7 +24,7 @@ from recprism.models.factors import COSINE
 if TYPE_CHECKING:
     import polars as pl
 
-NEW, OLD = 1.0, 2.0  # cost of a weight on a concept that the list newly covers, and on others
+NEW, OLD = 1.0, 2.0  # cost of a weight on a property that the list newly covers, and on others
 MARGIN, ROUNDING, SCALES = 1e-5, 0.005, (0.9, 1.1)  # defaults of ``lists_to_dials``
 
 
@@ -33,7 +33,7 @@ class Dials(Displayed):
     """Named weights of users, and what ranking with them returns.
 
     Attributes:
-        concepts: The m named columns of the items.
+        properties: The m named columns of the items.
         weights: (n_users, m) float64, in units of scores; below 0 for users of ``demote`` only.
         score_range: Largest minus smallest base score over the catalogue, (n_users,); 0 for users without weights.
         user_ids: (n_users,).
@@ -44,16 +44,16 @@ class Dials(Displayed):
         feasible: Whether weights meet all constraints of the user, (n_users,) bool. The constraints ask for more than
             the list, so that it tolerates rounding; the list may come back even where they cannot be met.
         proof: For each infeasible user, constraints that no weights meet together: the weighted sum of
-            concepts[above] - concepts[below] is nowhere above 0, but the weighted sum of what they require is.
-        same_concept_pairs: Number of wanted items whose base score is too low against an item with equal concepts.
+            properties[above] - properties[below] is nowhere above 0, but the weighted sum of what they require is.
+        same_property_pairs: Number of wanted items whose base score is too low against an item with equal properties.
         ordered: Whether the order of the lists had to be kept.
         scales: Smallest and largest factor of the weights at which the lists had to hold.
         margin: How far a wanted item must score above other items, as a share of the spread of the user's scores.
-        rounding: The same for each unit of L1 distance between the concepts of two items.
+        rounding: The same for each unit of L1 distance between the properties of two items.
         rest: The change of the vectors of users whose list no weights return; None if it was not asked for.
     """
 
-    concepts: Concepts
+    properties: Properties
     weights: NDArray[np.float64]
     score_range: NDArray[np.float64]
     user_ids: NDArray[Any]
@@ -62,8 +62,8 @@ class Dials(Displayed):
     base_lists: NDArray[np.int64]
     given: NDArray[np.int64]
     feasible: NDArray[np.bool_]
-    proof: Pairs
-    same_concept_pairs: int
+    proof: ActivePairs
+    same_property_pairs: int
     ordered: bool
     scales: tuple[float, float]
     margin: float
@@ -72,7 +72,7 @@ class Dials(Displayed):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.concepts.names
+        return self.properties.names
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -131,18 +131,18 @@ class Dials(Displayed):
         return (given - base) / (wanted - base) if wanted != base else float("nan")
 
     def applied_to(self, base: Factors) -> Factors:
-        """Return a recommender of d + m numbers per vector: user and weights, item and concepts."""
+        """Return a recommender of d + m numbers per vector: user and weights, item and properties."""
         _require_inner_product(base)
-        if base.n_users != len(self.weights) or base.n_items != self.concepts.n_items:
+        if base.n_users != len(self.weights) or base.n_items != self.properties.n_items:
             raise InputError(
-                f"weights for {len(self.weights)} users and {self.concepts.n_items} items; the recommender has "
+                f"weights for {len(self.weights)} users and {self.properties.n_items} items; the recommender has "
                 f"{base.n_users} and {base.n_items}"
             )
         whole = base if self.rest is None else self.rest.applied_to(base)
         return replace(
             whole,
             user=np.hstack([whole.user, self.weights.astype(np.float32)]),
-            item=np.hstack([whole.item, self.concepts.values]),
+            item=np.hstack([whole.item, self.properties.values]),
         )
 
     def sentence(self) -> str:
@@ -172,14 +172,14 @@ class Dials(Displayed):
             "lists_held": self.lists_held,
             "explained_swaps": self.explained_swaps,
             "dials_per_changed_user": self.dials_per_changed_user,
-            "same_concept_pairs": self.same_concept_pairs,
+            "same_property_pairs": self.same_property_pairs,
             "infeasible_users": int((~self.feasible).sum()),
             "rest_users": 0 if self.rest is None else len(self.rest.users),
             "lists_held_with_rest": self.lists_held_with_rest,
         }
 
     def shares_of(self, row: int) -> dict[str, float]:
-        """Return concept -> weight of a user, given by row number, as a share of the user's score range."""
+        """Return property -> weight of a user, given by row number, as a share of the user's score range."""
         reach = self.score_range[row] or 1.0  # 0 for a user without weights
         return dict(zip(self.names, (self.weights[row] / reach).tolist(), strict=True))
 
@@ -189,17 +189,17 @@ class Dials(Displayed):
         return {name: shares[name] for name in sorted(shares, key=lambda it: -abs(shares[it])) if shares[name]}
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per weight that is not 0: user, concept, weight, and its share of the user's score range."""
+        """Return one row per weight that is not 0: user, property, weight, and its share of the user's score range."""
         import polars as pl
 
         from recprism.common.ids import id_series
 
-        user, concept = np.nonzero(self.weights)
-        weight, reach = self.weights[user, concept], self.score_range[user]
+        user, property = np.nonzero(self.weights)
+        weight, reach = self.weights[user, property], self.score_range[user]
         return pl.DataFrame(
             {
                 "user": id_series(self.user_ids[user]),
-                "concept": np.array(self.names, dtype=object)[concept].astype(str),
+                "property": np.array(self.names, dtype=object)[property].astype(str),
                 "weight": weight,
                 "share": weight / np.where(reach > 0, reach, 1.0),
             }
@@ -209,7 +209,7 @@ class Dials(Displayed):
 def lists_to_dials(
     base: Factors,
     lists: ArrayLike,
-    concepts: Concepts | Subtopics,
+    properties: Properties | Categories,
     *,
     base_lists: ArrayLike | None = None,
     exclude: SparseRows | Any | None = None,
@@ -223,8 +223,8 @@ def lists_to_dials(
 ) -> Dials:
     """Find the cheapest named weights per user under which ranking returns ``lists``.
 
-    The score becomes user . item + weights . concepts, with weights of at least 0. A weight costs 1 on a concept that
-    the list newly covers, and 2 elsewhere. Of the cheapest weights, the solver takes those with the least sum of
+    The score becomes user . item + weights . properties, with weights of at least 0. A weight costs 1 on a property
+    that the list newly covers, and 2 elsewhere. Of the cheapest weights, the solver takes those with the least sum of
     squares, so the answer is unique. Users whose list is the base list get no weights.
 
     Where no weights meet all constraints, the solver proves it, and returns the weights with the smallest sum of
@@ -233,7 +233,7 @@ def lists_to_dials(
     Args:
         base: The recommender.
         lists: Item numbers, (n_rows, k); -1 in empty places.
-        concepts: The named columns of the items.
+        properties: The named columns of the items.
         base_lists: What the recommender shows without weights, (n_rows, k); ranked here by default.
         exclude: Items that cannot be recommended, such as seen items, (n_rows, n_items).
         users: The user of each list, (n_rows,), all distinct; by default row u belongs to user u.
@@ -242,7 +242,7 @@ def lists_to_dials(
         rest: Where the weights do not return a list, also find the smallest change of the user's vector that does.
         margin: How far a wanted item must score above other items. The unit is the standard deviation of the user's
             base scores over the catalogue.
-        rounding: The same, for each unit of L1 distance between the concepts of two items, so that rounded vectors
+        rounding: The same, for each unit of L1 distance between the properties of two items, so that rounded vectors
             return the lists, too.
         scales: Smallest and largest factor of the weights at which the lists must hold.
 
@@ -253,7 +253,7 @@ def lists_to_dials(
         InputError: The arguments do not fit together, or the recommender ranks by cosine.
     """
     _require_inner_product(base)
-    named = Concepts.from_subtopics(concepts) if isinstance(concepts, Subtopics) else concepts
+    named = Properties.from_categories(properties) if isinstance(properties, Categories) else properties
     _check(base, named, rounding, scales)
     wanted = Wanted.of(base, lists, users=users, exclude=exclude, margin=margin)
     if len(np.unique(wanted.users)) < len(wanted.users):
@@ -292,13 +292,13 @@ def lists_to_dials(
     return replace(of_user, given=given, rest=left)
 
 
-def _check(base: Factors, concepts: Concepts, rounding: float, scales: tuple[float, float]) -> None:
-    if concepts.n_items != base.n_items:
+def _check(base: Factors, properties: Properties, rounding: float, scales: tuple[float, float]) -> None:
+    if properties.n_items != base.n_items:
         raise InputError(
-            f"concepts of {concepts.n_items} items for a recommender with {base.n_items}; pass the same items"
+            f"properties of {properties.n_items} items for a recommender with {base.n_items}; pass the same items"
         )
-    if not len(concepts):
-        raise InputError("there is no concept; pass item categories, other columns or clusters")
+    if not len(properties):
+        raise InputError("there is no property; pass item categories, other columns or clusters")
     if not 0 <= rounding < np.inf:
         raise InputError(f"rounding is {rounding!r}; pass a number of at least 0")
     if not 0 < scales[0] <= 1 <= scales[1] < np.inf:

@@ -12,7 +12,7 @@ from recprism.forms.dials.solve import lists_to_vectors
 from recprism.forms.dials.wanted import Wanted
 from recprism.models import Factors
 
-SHRUNK = np.float32(2.0**-20)  # concepts so small that the solver changes the weights by nothing; exact in binary
+SHRUNK = np.float32(2.0**-20)  # properties so small that the solver changes the weights by nothing; exact in binary
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ def find_rest(base: Factors, with_weights: Factors, wanted: Wanted, given: NDArr
 
     Args:
         base: The recommender of d numbers per vector.
-        with_weights: The same with weights and concepts, of d + m numbers.
+        with_weights: The same with weights and properties, of d + m numbers.
         wanted: The lists.
         given: What ranking with the weights returns, (n_rows, k).
         ordered: Whether the order of the lists counts, too.

@@ -15,7 +15,7 @@ from recprism.ranking import topk
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class ActivePairs:
     """Constraints with their weights: in one row of the lists, one item must score above another.
 
     Attributes:
@@ -40,10 +40,10 @@ class Pairs:
         """The items that occur in a constraint, in ascending order."""
         return np.unique(np.concatenate([self.above, self.below]))
 
-    def of_user(self, user: int) -> Pairs:
+    def of_user(self, user: int) -> ActivePairs:
         """Return the constraints of one user."""
         own = self.user == user
-        return Pairs(self.row[own], self.user[own], self.above[own], self.below[own], self.weight[own])
+        return ActivePairs(self.row[own], self.user[own], self.above[own], self.below[own], self.weight[own])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +76,8 @@ class CompiledVectors:
     kept: NDArray[np.float64]
     in_order: NDArray[np.float64]
     feasible: NDArray[np.bool_]
-    support: Pairs
-    proof: Pairs
+    support: ActivePairs
+    proof: ActivePairs
     margin: NDArray[np.float64]
     sizes: NDArray[np.float64]
     size: float
@@ -105,8 +105,8 @@ def compiled(
     change: NDArray[np.float32],
     *,
     feasible: NDArray[np.bool_],
-    support: Pairs,
-    proof: Pairs,
+    support: ActivePairs,
+    proof: ActivePairs,
 ) -> CompiledVectors:
     """Rank with the changed user vectors and measure the result; ``change`` is (n_users, d)."""
     perturbation = Perturbation(user=torch.from_numpy(change))

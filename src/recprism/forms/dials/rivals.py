@@ -1,6 +1,6 @@
 """Named weights of many users, with scores on a device and the programs on the processors.
 
-A GPU scores all items and keeps the best rival of each group of items with equal concepts. Only these leave it.
+A GPU scores all items and keeps the best rival of each group of items with equal properties. Only these leave it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GroupedItems:
         order = group.argsort(stable=True)
         place = torch.empty_like(order)
         place[order] = torch.arange(len(order), device=item.device)
-        return cls(item[order].contiguous(), place, torch.bincount(group, minlength=rows.concepts.shape[1]))
+        return cls(item[order].contiguous(), place, torch.bincount(group, minlength=rows.properties.shape[1]))
 
     def rivals(self, user: Tensor, lists: Tensor, exclude: SparseRows | None) -> tuple[Tensor, Tensor]:
         """Score all items for a block of users.
@@ -85,7 +85,7 @@ def solve_on_device(
     Args:
         user: (n, d) float32, on the device of the items.
         items: The catalogue.
-        rows: Concepts and requirements.
+        rows: Properties and requirements.
         lists: The wanted items, (n, k) int64, on the same device.
         spread: The unit of the scores of each user, (n,).
         cost: Cost of each weight, (n, m).

@@ -27,10 +27,10 @@ def own_weights(dials: Dials, base: Factors, settings: Mapping[str, Any]) -> NDA
     Args:
         dials: What the solver found.
         base: The recommender that the dials belong to.
-        settings: User id -> concept -> share of the user's score range, from -1 to 1.
+        settings: User id -> property -> share of the user's score range, from -1 to 1.
 
     Raises:
-        InputError: If a user or a concept is unknown, or a share is out of range.
+        InputError: If a user or a property is unknown, or a share is out of range.
     """
     weights = np.zeros_like(dials.weights)
     if not settings:

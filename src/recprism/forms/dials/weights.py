@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from recprism.common.threads import share_work
 from recprism.forms.dials.kernels import weights as loops
 from recprism.forms.dials.kernels.weights_state import Found, Rows, Users
-from recprism.forms.dials.result import Pairs
+from recprism.forms.dials.result import ActivePairs
 from recprism.forms.dials.wanted import Wanted
 from recprism.models import Factors
 
@@ -28,7 +28,7 @@ class WeightsAnswer:
         weights: (n_rows, m) float64, in units of scores.
         feasible: Whether all constraints can be met, (n_rows,) bool.
         score_range: Largest minus smallest base score, (n_rows,) float64; 0 for rows that were not solved.
-        same: Wanted items that are too close to, or below, an item with equal concepts, (n_rows,) int64.
+        same: Wanted items that are too close to, or below, an item with equal properties, (n_rows,) int64.
         proof: The constraints that show infeasibility.
     """
 
@@ -36,14 +36,14 @@ class WeightsAnswer:
     feasible: NDArray[np.bool_]
     score_range: NDArray[np.float64]
     same: NDArray[np.int64]
-    proof: Pairs
+    proof: ActivePairs
 
 
 def rows_of(
-    concepts: NDArray[np.float64], *, margin: float, rounding: float, scales: tuple[float, float], ordered: bool
+    properties: NDArray[np.float64], *, margin: float, rounding: float, scales: tuple[float, float], ordered: bool
 ) -> Rows:
-    """Group the items by their concepts, (n_items, m)."""
-    groups, group = _distinct_rows(concepts)
+    """Group the items by their properties, (n_items, m)."""
+    groups, group = _distinct_rows(properties)
     if len(groups) <= GROUPS_IN_TABLE:
         distance = torch.cdist(torch.from_numpy(groups), torch.from_numpy(groups), p=1).numpy()
         reach = float(distance.max())
@@ -76,11 +76,11 @@ def _distinct_rows(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ND
 
 
 def both_ways(rows: Rows) -> Rows:
-    """Return rows with each concept twice, the second time negated; the requirements stay the same."""
+    """Return rows with each property twice, the second time negated; the requirements stay the same."""
     return rows._replace(
-        concepts=np.vstack([rows.concepts, -rows.concepts]),
+        properties=np.vstack([rows.properties, -rows.properties]),
         of_group=np.hstack([rows.of_group, -rows.of_group]),
-        distance=2 * rows.distance,  # what the kernels compute from the doubled concepts
+        distance=2 * rows.distance,  # what the kernels compute from the doubled properties
         reach=2 * rows.reach,
         rounding=rows.rounding / 2,
     )
@@ -94,7 +94,7 @@ def solve_with_demotion(
     Args:
         base: The recommender.
         wanted: The lists.
-        rows: Concepts and requirements.
+        rows: Properties and requirements.
         cost: Cost of each weight above 0, (n_rows, m).
         chosen: The rows to solve, (n,).
         demotion: Cost of a weight below 0.
@@ -119,7 +119,7 @@ def solve(
     Args:
         base: The recommender.
         wanted: The lists.
-        rows: Concepts and requirements.
+        rows: Properties and requirements.
         cost: Cost of each weight, (n_rows, m).
         chosen: The rows to solve, (n,); the others get weights of 0.
     """
@@ -142,9 +142,9 @@ def solve(
         filled = np.arange(m + 1) < found.count[:, None]
         row = some[np.nonzero(filled)[0]]
         pairs = (row, wanted.users[row], found.above[filled], found.below[filled], found.weight[filled])
-        proofs.append(Pairs(*pairs))
+        proofs.append(ActivePairs(*pairs))
     names = ("row", "user", "above", "below", "weight")
-    proof = Pairs(*(np.concatenate([getattr(part, name) for part in (_no_pairs(), *proofs)]) for name in names))
+    proof = ActivePairs(*(np.concatenate([getattr(part, name) for part in (_no_pairs(), *proofs)]) for name in names))
     return replace(answer, proof=proof)
 
 
@@ -169,6 +169,6 @@ def no_answers(n: int, m: int) -> Found:
     )
 
 
-def _no_pairs() -> Pairs:
+def _no_pairs() -> ActivePairs:
     empty = np.zeros(0, np.int64)
-    return Pairs(empty, empty, empty, empty, np.zeros(0))
+    return ActivePairs(empty, empty, empty, empty, np.zeros(0))

@@ -1,4 +1,4 @@
-"""Compiled loops over users. An item has few subtopics, so a loop over them is faster than dense arrays.
+"""Compiled loops over users. An item has few categories, so a loop over them is faster than dense arrays.
 
 A loop handles the users from ``first`` up to ``last`` and releases the interpreter lock. The loops index by hand and
 reuse work arrays, because slices inside them cost more than the arithmetic. Apart from ``first_fault`` they do not
@@ -72,19 +72,19 @@ def found(first: int, last: int, items: Any, indptr: Any, indices: Any, n_items:
 def alpha_dcg(
     first: int, last: int, items: Any, indptr: Any, indices: Any, open_to: Any, worth: Any, discount: Any, out: Any
 ) -> None:
-    """``worth`` is indexed by how often a subtopic came before; it is 0 from k + 1 on, where closed ones start."""
+    """``worth`` is indexed by how often a category came before; it is 0 from k + 1 on, where closed ones start."""
     times = np.empty(open_to.shape[1], np.int64)
     for user in range(first, last):
-        for subtopic in range(len(times)):
-            times[subtopic] = 0 if open_to[user % len(open_to), subtopic] else items.shape[1] + 1
+        for category in range(len(times)):
+            times[category] = 0 if open_to[user % len(open_to), category] else items.shape[1] + 1
         dcg = 0.0
         for place in range(items.shape[1]):
             item = items[user, place]
             if item >= 0:
                 for entry in range(indptr[item], indptr[item + 1]):
-                    subtopic = indices[entry]
-                    dcg += worth[times[subtopic]] * discount[place]
-                    times[subtopic] += 1
+                    category = indices[entry]
+                    dcg += worth[times[category]] * discount[place]
+                    times[category] += 1
             out[place, user] = dcg
 
 
@@ -101,26 +101,26 @@ def best_alpha_dcg(
     parts: Any,
     out: Any,
 ) -> None:
-    """``offers`` holds what each item would add; taking one lowers the offers of items that share a subtopic with it.
+    """``offers`` holds what each item would add; taking one lowers the offers of items that share a category with it.
 
     ``parts`` is ``worth`` in whole numbers. With the place in their lowest bits, one maximum over the offers finds the
     best item and, among equals, the earliest. Several users are interleaved, so that the processor need not wait for a
     maximum.
     """
-    n_subtopics, k = open_to.shape[1], items.shape[1]
+    n_categories, k = open_to.shape[1], items.shape[1]
     place_bits = np.int64(np.ceil(np.log2(k)))
     last_place = (1 << place_bits) - 1
     worth_in_bits = parts << place_bits
     lost_in_bits = worth_in_bits[:-1] - worth_in_bits[1:]
-    times = np.empty((SIDE_BY_SIDE, n_subtopics), np.int64)
-    has = np.empty((SIDE_BY_SIDE, n_subtopics, k), np.int64)  # all bits set where the item has the subtopic
+    times = np.empty((SIDE_BY_SIDE, n_categories), np.int64)
+    has = np.empty((SIDE_BY_SIDE, n_categories, k), np.int64)  # all bits set where the item has the category
     offers = np.empty((SIDE_BY_SIDE, k), np.int64)
     dcg = np.empty(SIDE_BY_SIDE)
     for block in range(first, last, SIDE_BY_SIDE):
         sides = min(SIDE_BY_SIDE, last - block)
         for side in range(sides):
-            for subtopic in range(n_subtopics):
-                times[side, subtopic] = 0 if open_to[(block + side) % len(open_to), subtopic] else k + 1
+            for category in range(n_categories):
+                times[side, category] = 0 if open_to[(block + side) % len(open_to), category] else k + 1
             has[side] = 0
             dcg[side] = 0.0
             for place in range(k):
@@ -139,37 +139,37 @@ def best_alpha_dcg(
                 item = items[block + side, best]
                 if item >= 0:
                     for entry in range(indptr[item], indptr[item + 1]):
-                        subtopic = indices[entry]
-                        dcg[side] += worth[times[side, subtopic]] * discount[rank]
-                        lost = lost_in_bits[times[side, subtopic]]
-                        times[side, subtopic] += 1
+                        category = indices[entry]
+                        dcg[side] += worth[times[side, category]] * discount[rank]
+                        lost = lost_in_bits[times[side, category]]
+                        times[side, category] += 1
                         for place in range(k):
-                            offers[side, place] -= lost & has[side, subtopic, place]
+                            offers[side, place] -= lost & has[side, category, place]
                 offers[side, best] = -1  # taken
                 out[rank, block + side] = dcg[side]
 
 
 @compiled
 def growth(
-    first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, n_subtopics: int, out: Any
+    first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, n_categories: int, out: Any
 ) -> None:
-    amount, amount_log = np.empty(n_subtopics), np.empty(n_subtopics)
+    amount, amount_log = np.empty(n_categories), np.empty(n_categories)
     log = np.log(np.arange(1, items.shape[1] + 1))  # of 1, 2, ...
     for user in range(first, last):
         amount[:] = 0.0
         amount_log[:] = 0.0
         covered, shared, total_log = 0, 0.0, 0.0
-        n_items = 0  # with subtopics; their shares add up to 1 each
+        n_items = 0  # with categories; their shares add up to 1 each
         for place in range(items.shape[1]):
             item = items[user, place]
             if item >= 0 and indptr[item] < indptr[item + 1]:
                 n_items += 1
                 for entry in range(indptr[item], indptr[item + 1]):
-                    subtopic = indices[entry]
-                    before, before_log = amount[subtopic], amount_log[subtopic]
+                    category = indices[entry]
+                    before, before_log = amount[category], amount_log[category]
                     after = before + shares[entry]
                     after_log = after * np.log(after)
-                    amount[subtopic], amount_log[subtopic] = after, after_log
+                    amount[category], amount_log[category] = after, after_log
                     covered += before == 0.0
                     shared += min(1.0, after) - min(1.0, before)
                     total_log += after_log - before_log
@@ -182,13 +182,13 @@ def growth(
 def divergence(
     first: int, last: int, items: Any, indptr: Any, indices: Any, shares: Any, wanted: Any, alpha: float, out: Any
 ) -> None:
-    """An item with subtopics changes all logarithms; other items leave the value as it is."""
+    """An item with categories changes all logarithms; other items leave the value as it is."""
     amount = np.empty(wanted.shape[1])
     for user in range(first, last):
         amount[:] = 0.0
-        n_items, value = 0, 0.0  # items with subtopics; their shares add up to 1 each
-        for subtopic in range(len(amount)):
-            value -= wanted[user, subtopic] * np.log(alpha)  # only the mixed part so far
+        n_items, value = 0, 0.0  # items with categories; their shares add up to 1 each
+        for category in range(len(amount)):
+            value -= wanted[user, category] * np.log(alpha)  # only the mixed part so far
         for place in range(items.shape[1]):
             item = items[user, place]
             if item >= 0 and indptr[item] < indptr[item + 1]:
@@ -196,10 +196,10 @@ def divergence(
                 for entry in range(indptr[item], indptr[item + 1]):
                     amount[indices[entry]] += shares[entry]
                 value = 0.0
-                for subtopic in range(len(amount)):
-                    p = wanted[user, subtopic]
+                for category in range(len(amount)):
+                    p = wanted[user, category]
                     if p > 0:
-                        value -= p * np.log((1 - alpha) * amount[subtopic] / n_items / p + alpha)
+                        value -= p * np.log((1 - alpha) * amount[category] / n_items / p + alpha)
             out[place, user] = max(0.0, value)
 
 

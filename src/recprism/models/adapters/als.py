@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Rule
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check
 from recprism.common.memory import require_room
 from recprism.common.version import __version__
 from recprism.data.split import Split
@@ -42,7 +42,7 @@ class ImplicitALS(NamedSettings):
     name: ClassVar[str] = "als"
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {"default": {}}
 
-    rules: ClassVar[Mapping[str, Rule]] = {"dim": COUNT, "epochs": COUNT, "regularization": AMOUNT, "alpha": POSITIVE}
+    rules: ClassVar[Mapping[str, Check]] = {"dim": COUNT, "epochs": COUNT, "regularization": AMOUNT, "alpha": POSITIVE}
 
     def require_fit(self, split: Split, *, device: str | torch.device = "auto") -> None:
         """Raise an error if ``fit`` cannot work on this split, before anything is computed.

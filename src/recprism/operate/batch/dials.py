@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recprism.data.concepts import Concepts
+from recprism.data.categories import Categories
+from recprism.data.properties import Properties
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.forms.dials.kernels.weights_state import Rows
 from recprism.forms.dials.named import MARGIN, NEW, OLD, ROUNDING, SCALES
 from recprism.forms.dials.rivals import GroupedItems, solve_on_device
@@ -39,11 +39,11 @@ class DialFitter:
 
     Args:
         item: (n_items, d) vectors, on the device where scores are computed.
-        subtopics: The categories of the items.
+        categories: The categories of the items.
     """
 
-    def __init__(self, item: Tensor, subtopics: Subtopics) -> None:
-        self._item, self._concepts = item, Concepts.from_subtopics(subtopics)
+    def __init__(self, item: Tensor, categories: Categories) -> None:
+        self._item, self._properties = item, Properties.from_categories(categories)
 
     def __call__(self, user: Tensor, lists: Tensor, base: Tensor, exclude: SparseRows | None) -> FittedDials:
         """Fit the weights of a block of users, as :func:`recprism.forms.dials.lists_to_dials` does.
@@ -71,18 +71,18 @@ class DialFitter:
         )
         weights = torch.zeros((len(user), table.shape[1]), device=user.device)
         weights[changed] = torch.as_tensor(found.weights, device=user.device).float()
-        with_concepts = torch.cat([self._item, table], 1)
-        given, _ = topk(torch.cat([user, weights], 1), with_concepts, lists.shape[1], exclude=exclude)
+        with_properties = torch.cat([self._item, table], 1)
+        given, _ = topk(torch.cat([user, weights], 1), with_properties, lists.shape[1], exclude=exclude)
         return FittedDials(weights.cpu().numpy(), _same_sets(lists, given).cpu().numpy())
 
     @cached_property
     def _table(self) -> Tensor:
-        return torch.as_tensor(self._concepts.values, device=self._item.device)
+        return torch.as_tensor(self._properties.values, device=self._item.device)
 
     @cached_property
     def _catalogue(self) -> tuple[Rows, GroupedItems, NDArray[np.float64]]:
         """What is the same for all users: requirements, grouped items, and the covariance of the item vectors."""
-        values = self._concepts.values.astype(np.float64)
+        values = self._properties.values.astype(np.float64)
         rows = rows_of(values, margin=MARGIN, rounding=ROUNDING, scales=SCALES, ordered=False)
         return rows, GroupedItems.of(self._item, rows), item_covariance(self._item.cpu().numpy())
 
@@ -96,5 +96,5 @@ def _same_sets(lists: Tensor, given: Tensor) -> Tensor:
 
 
 def _largest(table: Tensor, lists: Tensor) -> Tensor:
-    """Return the largest value of each concept on each list, (n, m); 0 for an empty list."""
+    """Return the largest value of each property on each list, (n, m); 0 for an empty list."""
     return table[lists.clamp(min=0)].masked_fill((lists < 0)[:, :, None], 0.0).amax(1)

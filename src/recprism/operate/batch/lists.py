@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.common.checks import Whole
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models.settings import choose_device
@@ -90,15 +90,15 @@ class BatchRule:
         times: Where the time went.
 
     Raises:
-        InputError: The export has no item vectors, has lifts or a history window, or has no categories to
+        InputError: The export has no item vectors, has boosts or a history window, or has no categories to
             name dials by.
     """
 
     def __init__(self, file: RuleFile, *, k: int | None = None, dials: bool = False, device: str = "cpu") -> None:
         if file.item_vectors is None:
             raise InputError("the export has no item vectors to rank by; export the rule without --no-vectors")
-        if file.lifts is not None:
-            raise InputError("the export has lifts for goals of exposure; batch lists need a rule without them")
+        if file.boosts is not None:
+            raise InputError("the export has boosts for goals of exposure; batch lists need a rule without them")
         if file.history_window is not None:
             raise InputError(
                 f"the export counts only a user's latest {file.history_window} interactions as history, and seen items "
@@ -114,15 +114,15 @@ class BatchRule:
         self._item = torch.from_numpy(np.ascontiguousarray(file.item_vectors, np.float32)).to(self.device)
 
     @cached_property
-    def subtopics(self) -> Subtopics:
+    def categories(self) -> Categories:
         """The categories of the items; a dial adds its whole weight to each item that has the category."""
         file = self.file
-        return Subtopics(file.names, SparseRows(file.indptr, file.indices, len(file.names)))
+        return Categories(file.names, SparseRows(file.indptr, file.indices, len(file.names)))
 
     @cached_property
     def fit(self) -> DialFitter:
         """What fits the dials."""
-        return DialFitter(self._item, self.subtopics)
+        return DialFitter(self._item, self.categories)
 
     def __call__(self, user: NDArray[np.float32], seen: SparseRows | None = None) -> BatchLists:
         """Make the lists of a block of users; memory grows with the block.
@@ -193,8 +193,8 @@ class BatchRule:
         history = None
         if self.file.history_weight:
             history = self._history(seen if seen is not None else SparseRows.empty((n_users, len(self._item))))
-        topics = self.subtopics if self.file.names else None
-        return Features(subtopics=topics, user_subtopics=history, device=device)
+        categories = self.categories if self.file.names else None
+        return Features(categories=categories, user_categories=history, device=device)
 
     def _history(self, seen: SparseRows) -> NDArray[np.float64]:
         """Return the sums of the users' items by category, (n_users, n_categories)."""

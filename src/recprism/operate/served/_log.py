@@ -21,7 +21,7 @@ from recprism.forms.rule_file import RuleFile
 from recprism.metrics.accuracy import ndcg
 from recprism.metrics.compiled import COMPILED
 from recprism.metrics.diversity import subtopic_coverage
-from recprism.metrics.tables import Rows, Topics
+from recprism.metrics.tables import CategoryMatrix, Rows
 from recprism.operate.served._labels import Labels
 from recprism.operate.served_log import BASE, RULE, SERVED_LOG_COLUMNS
 
@@ -41,7 +41,7 @@ class Requests:
     Attributes:
         table: One row per request, with some columns of the log. ``made`` says whether the rule made a list, and
             ``is_rule`` whether it was shown. ``first_of_day`` marks the first request of a user on a day, and ``first``
-            that of a user since the holdout began, without shadow mode. ``base``, ``rule`` and ``shown`` are subtopic
+            that of a user since the holdout began, without shadow mode. ``base``, ``rule`` and ``shown`` are category
             coverage. ``swaps`` counts shown items that are not in the base list. With labels there are ``hit`` and
             ``ndcg``.
         exposure: Base lists and shown lists: how often each item has a place, (2, n_items).
@@ -204,7 +204,7 @@ class _Ruler:
         self._ids = pl.Enum([canonical_text(one) for one in rule.item_ids.tolist()])
         self._n_items = len(rule.item_ids)
         rows = Rows(torch.from_numpy(rule.indptr), torch.from_numpy(rule.indices), len(rule.names))
-        self._topics = Topics(rows, torch.from_numpy(rule.shares))
+        self._categories = CategoryMatrix(rows, torch.from_numpy(rule.shares))
         self.exposure = np.zeros((2, self._n_items), np.int64)
         self.unknown = self.places = self.cut = 0
         self.exports = Counter[str | None]()
@@ -255,8 +255,8 @@ class _Ruler:
         return found
 
     def _coverage(self, lists: Items) -> Array:
-        covered = COMPILED.growth(torch.from_numpy(lists), self._topics).covered[-1]
-        found: Array = subtopic_coverage(covered, self._topics.n_present).numpy()
+        covered = COMPILED.growth(torch.from_numpy(lists), self._categories).covered[-1]
+        found: Array = subtopic_coverage(covered, self._categories.n_present).numpy()
         return found
 
     def _hits(self, lists: Items, wanted: Items) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Constraints on lists: bans, pins, shares of subtopics, a floor for the tail.
+"""Constraints on lists: bans, pins, shares of categories, a floor for the tail.
 
 Stability: provisional.
 """

@@ -1,4 +1,4 @@
-"""Constraints around any re-ranker: bans, pins, shares of subtopics, a floor for the tail, diversity per user."""
+"""Constraints around any re-ranker: bans, pins, shares of categories, a floor for the tail, diversity per user."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Constrained:
 
         Args:
             lists: Item numbers, (n_users, k), from any source; -1 in empty places.
-            features: The subtopics of the items, if shares are constrained.
+            features: The categories of the items, if shares are constrained.
             user_ids: Ids of the users, for messages; row numbers by default.
         """
         ids = None if user_ids is None else np.asarray(user_ids)
@@ -202,10 +202,12 @@ class Constrained:
         """Return the limits on the categories of the features' items."""
 
         def having(column: int) -> NDArray[np.bool_]:
-            topics = (Features() if features is None else features).topics
-            if not 0 <= column < topics.n_cols:
-                raise InputError(f"there is no category {column}; the features have columns 0 to {topics.n_cols - 1}")
-            has: NDArray[np.bool_] = topics.member[:, column].cpu().numpy()
+            categories = (Features() if features is None else features).categories
+            if not 0 <= column < categories.n_cols:
+                raise InputError(
+                    f"there is no category {column}; the features have columns 0 to {categories.n_cols - 1}"
+                )
+            has: NDArray[np.bool_] = categories.member[:, column].cpu().numpy()
             return has
 
         return self.constraints.shares.of(having)

@@ -321,7 +321,7 @@ def _column(category: Id, names: Sequence[str] | None) -> int:
     if names is None:
         if isinstance(category, str):
             raise InputError(
-                f"category {category!r} is given by name: give names, such as dataset.subtopics.names, too"
+                f"category {category!r} is given by name: give names, such as dataset.categories.names, too"
             )
         return int(category)
     if category not in names:

@@ -1,6 +1,6 @@
-"""Exchanges that make lists meet limits on subtopics (per list) and on items of the tail (over all lists).
+"""Exchanges that make lists meet limits on categories (per list) and on items of the tail (over all lists).
 
-Candidates with the same limited subtopics form a class. Only the least relevant item of a class inside a list and the
+Candidates with the same limited categories form a class. Only the least relevant item of a class inside a list and the
 most relevant one outside can be part of the cheapest exchange.
 """
 
@@ -24,11 +24,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """The least and the most items of each of m limited subtopics that the chosen part of a list may have.
+    """The least and the most items of each of m limited categories that the chosen part of a list may have.
 
     Attributes:
         class_of: Class of each candidate, (n_users, n_candidates) int64; -1 in empty places.
-        member: 1 if items of the class have the subtopic, (n_classes, m) int64.
+        member: 1 if items of the class have the category, (n_classes, m) int64.
         low: Least number of items, (n_users, m) int64; never above what the candidates allow.
         high: Largest number of items, (n_users, m) int64; never below what the candidates allow.
     """
@@ -39,7 +39,7 @@ class Limits:
     high: Ints
 
     def counts(self, inside: Bools) -> Ints:
-        """Count the items of each subtopic, (n_users, m), among the chosen ones, (n_users, n_candidates)."""
+        """Count the items of each category, (n_users, m), among the chosen ones, (n_users, n_candidates)."""
         blank = np.vstack([self.member, np.zeros((1, self.member.shape[1]), np.int64)])  # class -1 is the last row
         counts = np.zeros((len(inside), self.member.shape[1]), np.int64)
         for s, has in enumerate(blank.T > 0):
@@ -47,7 +47,7 @@ class Limits:
         return counts
 
     def excess(self, counts: Ints) -> Ints:
-        """Count items too few or too many over all subtopics, (n_users,)."""
+        """Count items too few or too many over all categories, (n_users,)."""
         outside: Ints = np.maximum(self.low - counts, 0) + np.maximum(counts - self.high, 0)
         total: Ints = outside.sum(1)
         return total
@@ -87,13 +87,13 @@ def limits_of(
     shares: tuple[Mapping[int, float], Mapping[int, float]],
     counts: Mapping[int, int] = MappingProxyType({}),
 ) -> Limits:
-    """Turn shares of subtopics into numbers of items; what the candidates cannot meet is lowered or raised.
+    """Turn shares of categories into numbers of items; what the candidates cannot meet is lowered or raised.
 
     Args:
         items: Item numbers of the candidates, (n_users, n_candidates); -1 in empty places.
         inside: The chosen candidates, (n_users, n_candidates) bool.
         pins: Pinned items, (n_users, k); -1 where nothing is pinned.
-        has: Whether each item has each limited subtopic, (n_items + 1, m) in the order of their columns.
+        has: Whether each item has each limited category, (n_items + 1, m) in the order of their columns.
         shares: The least and the largest share, by column.
         counts: The least number of items, by column.
     """
@@ -182,7 +182,7 @@ def repair(inside: Bools, relevance: NDArray[np.float64], limits: Limits) -> Non
 def _repair_exactly(inside: Bools, relevance: NDArray[np.float64], limits: Limits) -> None:
     """Find the list within all limits that needs fewest exchanges, of those the most relevant; in place.
 
-    A state is the number of items taken and the number of each subtopic. Of a class, the best items are taken first. If
+    A state is the number of items taken and the number of each category. Of a class, the best items are taken first. If
     there is no such list, nothing changes.
     """
     size, class_of, low, high = int(inside.sum()), limits.class_of[0], limits.low[0], limits.high[0]
@@ -211,7 +211,7 @@ def _taken(states: _States, worth: list[float], member: list[int], bounds: Any) 
     Args:
         states: Value and items taken per class, by state.
         worth: Value of the best 0, 1, ... items of the class.
-        member: The subtopics of the class.
+        member: The categories of the class.
         bounds: Length of the list, items of later classes, least counts now, least counts, largest counts.
     """
     size, to_come, needed, low, high = bounds

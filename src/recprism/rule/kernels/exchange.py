@@ -73,8 +73,8 @@ def best_by_set(
 def _weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Write what an exchange changes, whichever item arrives.
 
-    That is the gain of the first places if they move up or down by one, and what leaves at least with the subtopics of
-    each item (see ``taken_along``). The last is what comes back of it at most with each subtopic of the new item.
+    That is the gain of the first places if they move up or down by one, and what leaves at least with the categories of
+    each item (see ``taken_along``). The last is what comes back of it at most with each category of the new item.
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     times, (more, fewer), (up, down, least, back) = state[4][0], state[6], state[8]
@@ -91,8 +91,8 @@ def _weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state:
         item, least[place] = items[chosen[place]], 0.0
         for at in range(indptr[item], indptr[item + 1]):
             least[place] += min(more[indices[at]], fewer[indices[at]])
-    for subtopic in range(len(back)):
-        back[subtopic] = max(fewer[subtopic] - more[subtopic], 0.0)
+    for category in range(len(back)):
+        back[category] = max(fewer[category] - more[category], 0.0)
 
 
 @compiled_inside_uncounted
@@ -100,7 +100,7 @@ def _bounds(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> 
     """Return two bounds of what is lost if an item leaves, and the largest similarity of an item to the list.
 
     The first is the smallest loss, whichever item arrives. The second is the smallest loss if the new item has no
-    subtopic of the one that leaves.
+    category of the one that leaves.
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     near, (_, fewer), (up, _, least, _) = state[1], state[6], state[8]
@@ -155,7 +155,7 @@ def _best_to_leave(
         gain = new[c] + value * discount[at] - prices[ACCURACY] * relevance[gone] * discount[place] + moving
         if prices[DISTANCE] > 0:
             gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
-        if gain - least[place] <= to_beat:  # the subtopics of the item that leaves lower the gain at least by this
+        if gain - least[place] <= to_beat:  # the categories of the item that leaves lower the gain at least by this
             continue
         gain -= taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
         gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
@@ -214,7 +214,7 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
         relevance: Their relevance.
         chosen: Positions of the list, (k,).
         goals: Data and prices of the goals.
-        before: Receives what is left of each subtopic at a place, (k + 1, n_subtopics).
+        before: Receives what is left of each category at a place, (k + 1, n_categories).
         own: Receives the value of the places before each place, (k + 1,).
         later: Receives the same if each item were one place further down, (k + 1,).
     """
@@ -313,7 +313,7 @@ def _behind(place: int, items: Any, relevance: Any, chosen: Any, goals: Any, bef
 
 @compiled_uncounted
 def _worth_at(place: int, position: int, items: Any, relevance: Any, goals: Any, before: Any, differs: Any) -> float:
-    """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each subtopic there."""
+    """Return the value of a candidate at a place; ``before`` * ``differs`` is left of each category there."""
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
     item, fresh, own = items[position], 0.0, relevance[position]
     for at in range(indptr[item], indptr[item + 1]):

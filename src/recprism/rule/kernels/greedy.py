@@ -9,7 +9,7 @@ because the modules that define them need torch. These arguments are tuples:
 
 - ``pool``: items and relevance, ``(n_users, n_candidates)``, and the number of candidates, ``(n_users,)``
 - ``directions``: unit vectors of the items, ``(n_items, d)``, and whether each is known, ``(n_items,)``
-- ``topics``: ``indptr`` and ``indices`` of the items' subtopics, and values of the entries
+- ``categories``: ``indptr`` and ``indices`` of the items' categories, and values of the entries
 """
 
 from __future__ import annotations
@@ -159,22 +159,30 @@ def _write_direction(span: Any, directions: int, vector: Any) -> None:
 
 @compiled
 def cover(
-    first: int, last: int, pool: Any, positions: Any, topics: Any, intents: Any, trade_off: float, kept: int, tie: float
+    first: int,
+    last: int,
+    pool: Any,
+    positions: Any,
+    categories: Any,
+    intents: Any,
+    trade_off: float,
+    kept: int,
+    tie: float,
 ) -> None:
     """Choose for some users; ``intents`` has a row for each user, or one for all."""
     items, relevance, lengths = pool
     uncovered = np.empty(intents.shape[1])
     for u in range(first, last):
-        for subtopic in range(len(uncovered)):
-            uncovered[subtopic] = intents[u % len(intents), subtopic]
-        _cover_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, uncovered, trade_off, kept, tie)
+        for category in range(len(uncovered)):
+            uncovered[category] = intents[u % len(intents), category]
+        _cover_of_one(items[u, : lengths[u]], relevance[u], positions[u], categories, uncovered, trade_off, kept, tie)
 
 
 @compiled
 def _cover_of_one(
-    items: Any, relevance: Any, positions: Any, topics: Any, uncovered: Any, trade_off: float, kept: int, tie: float
+    items: Any, relevance: Any, positions: Any, categories: Any, uncovered: Any, trade_off: float, kept: int, tie: float
 ) -> None:
-    indptr, indices, chances = topics
+    indptr, indices, chances = categories
     n = len(items)
     value = np.full(n, np.inf)
     for place in range(min(len(positions), n)):

@@ -50,25 +50,25 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
         positions: The lists, (n_users, k); changed in place.
         *terms: In this order:
 
-            - indptr: The subtopics of item i are indices[indptr[i]:indptr[i + 1]].
-            - indices: Subtopics of all items.
-            - n_subtopics: Number of subtopics.
+            - indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]].
+            - indices: Categories of all items.
+            - n_categories: Number of categories.
             - unit: Unit vectors whose distances count, (n_items, d).
             - known: Whether a vector is not zero, (n_items,); zero vectors have no distance. Or, for vectors of other
               lengths, one divided by the length, and 0 for zero vectors.
             - shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one
               thread must serve all users.
-            - prices: Value of accuracy, one more subtopic, alpha-DCG or ERR-IA, the distance of one pair, one more
-              item, and the match with a user's history, (8,). The seventh is the share of a subtopic that one item
+            - prices: Value of accuracy, one more category, alpha-DCG or ERR-IA, the distance of one pair, one more
+              item, and the match with a user's history, (8,). The seventh is the share of a category that one item
               takes away from later ones. The last is 1 if an item gains as much as its relevance, else 0.
             - discount: Discount of each place for accuracy, (k,).
             - fading: The same for alpha-DCG or ERR-IA, (k,).
-            - intents: Weights of subtopics, (n_users, n_subtopics).
-            - filling: How far n items fill a subtopic, (k + 2,).
+            - intents: Weights of categories, (n_users, n_categories).
+            - filling: How far n items fill a category, (k + 2,).
             - tie: Gains up to this do not count.
     """
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     greedy = integers(positions.shape[1])
     for u in range(first, last):
         n = lengths[u]
@@ -89,8 +89,8 @@ def optimal_in_order(
     first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any
 ) -> None:
     """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     greedy = integers(positions.shape[1])
     for u in range(first, last):
         n = lengths[u]
@@ -115,8 +115,8 @@ def search_kernel(prices: Any) -> Any:
 @compiled
 def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
@@ -130,19 +130,19 @@ def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: An
 
 
 @compiled_inside
-def _working_memory(n_candidates: int, k: int, n_subtopics: int, unit: Any, prices: Any) -> Any:
+def _working_memory(n_candidates: int, k: int, n_categories: int, unit: Any, prices: Any) -> Any:
     """Return the arrays that describe a list: see ``_begin`` and ``_stand``."""
-    counts = (integers(n_subtopics), integers(n_subtopics))
+    counts = (integers(n_categories), integers(n_categories))
     depth = n_candidates if prices[DISTANCE] > 0 else 0
     near, like = floats(n_candidates, 0.0), np.empty((depth, depth), unit.dtype)  # few rows are used: see ``_joins``
     compared = (flags(depth), np.empty((unit.shape[1], depth), unit.dtype))
     inside, barred = flags(n_candidates), flags(n_candidates)
-    # Gain of one more item of a subtopic, and loss of one fewer.
-    steps = (floats(n_subtopics, 0.0), floats(n_subtopics, 0.0))
-    in_order = (table(k + 1, n_subtopics, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_subtopics, 1.0))
-    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_subtopics, 0.0))  # see ``best_by_set``
+    # Gain of one more item of a category, and loss of one fewer.
+    steps = (floats(n_categories, 0.0), floats(n_categories, 0.0))
+    in_order = (table(k + 1, n_categories, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_categories, 1.0))
+    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_categories, 0.0))  # see ``best_by_set``
     lists = (integers(k), integers(k))  # the best exchange, and the best list of a chain
-    # What a candidate's subtopics bring, how many listed items rank above it, and the most that it can gain.
+    # What a candidate's categories bring, how many listed items rank above it, and the most that it can gain.
     bounds = (floats(n_candidates, 0.0), integers(n_candidates), floats(n_candidates, 0.0))
     return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds
 
@@ -262,12 +262,12 @@ def _make(arriving: int, leaving: int, items: Any, chosen: Any, goals: Any, stat
 def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie: float) -> None:
     """Fill ``chosen`` place by place with the best item; if order has no value, sort by rank.
 
-    What the subtopics of a candidate bring can only shrink as the list grows. A candidate whose value cannot be the
+    What the categories of a candidate bring can only shrink as the list grows. A candidate whose value cannot be the
     best with what they brought when it was last looked at is skipped (Minoux, 1978).
     """
     indptr, indices, shown, prices, discount, fading = goals[0], goals[1], goals[4], goals[5], goals[6], goals[7]
     inside, near, times, left, (more, fewer) = state[0], state[1], state[4][0], state[7][0][0], state[6]
-    most = state[10][0]  # what the subtopics brought when a candidate was last looked at
+    most = state[10][0]  # what the categories brought when a candidate was last looked at
     times[:] = 0
     left[:] = 1.0
     inside[: len(items)] = False

@@ -12,10 +12,10 @@ from recprism.rule.kernels.cosines import write_columns, write_cosines
 from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
+    CATEGORY,
     DISTANCE,
     HISTORY_WEIGHT,
     SHOWN,
-    SUBTOPIC,
     gain_of,
     left_by,
 )
@@ -25,7 +25,7 @@ RELEVANCE, COVERAGE, ORDERED, APART, EXPOSURE, HISTORY = range(6)  # their posit
 
 
 @compiled
-def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_subtopic: Any, *terms: Any) -> None:
+def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_category: Any, *terms: Any) -> None:
     """Write the parts of lists.
 
     Args:
@@ -33,13 +33,13 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_subtopic:
         relevance: Their relevance, (n_lists, k); ignored in empty places.
         users: The user of each list, a row of ``intents``, (n_lists,).
         parts: Receives the parts in the order of ``PARTS``, (n_lists, 6).
-        by_subtopic: Receives what each subtopic is worth over all lists, in coverage and in alpha-DCG,
-            (2, n_subtopics); filled with 0.
+        by_category: Receives what each category is worth over all lists, in coverage and in alpha-DCG,
+            (2, n_categories); filled with 0.
         *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``.
     """
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling = terms
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
     positions, listed = integers(items.shape[1]), integers(items.shape[1])
-    state = (integers(n_subtopics), floats(n_subtopics, 1.0), by_subtopic[1])
+    state = (integers(n_categories), floats(n_categories, 1.0), by_category[1])
     for row in range(len(items)):
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[users[row]], filling)
         m = 0
@@ -50,23 +50,23 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_subtopic:
                 m += 1
         list_parts(positions, items[row], relevance[row], goals, state, parts[row])
         parts[row, APART] = apart(listed[:m], -1, -1, likeness(items[row], listed[:m], goals), goals)
-        for s in range(n_subtopics):
-            by_subtopic[0, s] += prices[SUBTOPIC] * int(state[0][s] > 0)
+        for s in range(n_categories):
+            by_category[0, s] += prices[CATEGORY] * int(state[0][s] > 0)
 
 
 @compiled_inside_uncounted
 def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
     """Write the parts of a list without distances.
 
-    An item is credited with what it adds to earlier places: the first item of a subtopic brings it.
+    An item is credited with what it adds to earlier places: the first item of a category brings it.
 
     Args:
         positions: Positions of the list; -1 leaves a place empty.
         items: Item numbers of the candidates.
         relevance: Their relevance.
         goals: Data and prices of the goals.
-        state: How often the list has each subtopic, and what it leaves of each, both written here, (n_subtopics,); what
-            each is worth in alpha-DCG, which is added to, (n_subtopics,), or (0,) if it is not needed.
+        state: How often the list has each category, and what it leaves of each, both written here, (n_categories,);
+            what each is worth in alpha-DCG, which is added to, (n_categories,), or (0,) if it is not needed.
         out: Receives the parts, (6,).
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
@@ -86,7 +86,7 @@ def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: An
         for at in range(indptr[item], indptr[item + 1]):
             s = indices[at]
             n = times[s]
-            out[COVERAGE] += prices[SUBTOPIC] * int(n == 0)
+            out[COVERAGE] += prices[CATEGORY] * int(n == 0)
             if prices[ALPHA_DCG] > 0:
                 fresh = prices[ALPHA_DCG] * gain * left[s] * fading[place]
                 out[ORDERED] += fresh

@@ -14,11 +14,11 @@ from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
     BY_RELEVANCE,
+    CATEGORY,
     DISTANCE,
     HISTORY_WEIGHT,
     REPEATS,
     SHOWN,
-    SUBTOPIC,
 )
 
 TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
@@ -30,7 +30,7 @@ class SearchTerm(NamedTuple):
     """How the search counts a goal. Goals with one price are several ways to measure one thing.
 
     Attributes:
-        price: Position of its price in ``prices``: SUBTOPIC, ALPHA_DCG, DISTANCE or SHOWN.
+        price: Position of its price in ``prices``: CATEGORY, ALPHA_DCG, DISTANCE or SHOWN.
         by_relevance: Whether an item gains as much as its relevance: its score, scaled to 0 .. 1 among the candidates.
         by_place: Whether gains are divided by the place, instead of by the logarithm as in DCG.
         by_vectors: Whether distances are those of item vectors, instead of those of categories.
@@ -43,7 +43,7 @@ class SearchTerm(NamedTuple):
 
 
 SEARCHED = {
-    "subtopic_coverage": SearchTerm(SUBTOPIC),
+    "subtopic_coverage": SearchTerm(CATEGORY),
     "alpha_ndcg": SearchTerm(ALPHA_DCG),
     "ilad_subtopics": SearchTerm(DISTANCE),
     "ilad": SearchTerm(DISTANCE, by_vectors=True),
@@ -89,7 +89,7 @@ def prices_of(
         goals: Weights by name.
         units: Value of one unit of each goal in terms of its metric.
         trade_off: From 0, relevance alone, to 1, diversity alone.
-        history_weight: Weight of the subtopics of the user's history.
+        history_weight: Weight of the categories of the user's history.
         discount: Discount of each place for accuracy, (k,).
     """
     terms = search_terms(goals)
@@ -108,5 +108,5 @@ def fading_of(goals: Iterable[str], discount: NDArray[np.float64]) -> NDArray[np
 
 
 def filling_of(k: int) -> NDArray[np.float64]:
-    """Return how far 0, 1, ... items fill a subtopic, (k + 2,)."""
+    """Return how far 0, 1, ... items fill a category, (k + 2,)."""
     return np.asarray(np.log1p(np.arange(k + 2.0)) / math.log1p(k))

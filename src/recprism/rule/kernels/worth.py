@@ -7,7 +7,7 @@ from typing import Any
 from recprism.common.compile import compiled_inside_uncounted, compiled_uncounted
 
 # Positions in ``prices``.
-ACCURACY, SUBTOPIC, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
+ACCURACY, CATEGORY, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
 
 
 @compiled_inside_uncounted
@@ -25,21 +25,21 @@ def count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None:
 
 @compiled_inside_uncounted
 def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
-    """Write the gain of one more and the loss of one fewer item of each subtopic, given the counts of a list."""
+    """Write the gain of one more and the loss of one fewer item of each category, given the counts of a list."""
     prices, intents, filling = goals[5], goals[8], goals[9]
-    for subtopic in range(len(counts)):
-        n = counts[subtopic]
-        more[subtopic] = prices[SUBTOPIC] * int(n == 0)
-        fewer[subtopic] = prices[SUBTOPIC] * int(n == 1)
+    for category in range(len(counts)):
+        n = counts[category]
+        more[category] = prices[CATEGORY] * int(n == 0)
+        fewer[category] = prices[CATEGORY] * int(n == 1)
         if prices[HISTORY_WEIGHT] > 0:
-            weight = prices[HISTORY_WEIGHT] * intents[subtopic]
-            more[subtopic] += weight * (filling[n + 1] - filling[n])
-            fewer[subtopic] += weight * (filling[n] - filling[max(n - 1, 0)])
+            weight = prices[HISTORY_WEIGHT] * intents[category]
+            more[category] += weight * (filling[n + 1] - filling[n])
+            fewer[category] += weight * (filling[n] - filling[max(n - 1, 0)])
 
 
 @compiled_inside_uncounted
 def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
-    """Return the gain from the item's subtopics."""
+    """Return the gain from the item's categories."""
     total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
         total += more[indices[at]]
@@ -50,7 +50,7 @@ def brought(item: int, indptr: Any, indices: Any, more: Any) -> float:
 def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
     """Return the loss from removing ``gone`` after ``item`` was counted as an additional item.
 
-    A subtopic of both does not change, so the gain that ``item`` was credited with is lost again. ``mark`` is working
+    A category of both does not change, so the gain that ``item`` was credited with is lost again. ``mark`` is working
     memory.
     """
     for at in range(indptr[item], indptr[item + 1]):
@@ -65,7 +65,7 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
 
 @compiled_uncounted
 def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
-    """Return the value of the item's subtopics, given what earlier items left of each."""
+    """Return the value of the item's categories, given what earlier items left of each."""
     total = 0.0
     for at in range(indptr[item], indptr[item + 1]):
         total += left[indices[at]]
@@ -74,28 +74,28 @@ def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
 
 @compiled_inside_uncounted
 def fade(item: int, indptr: Any, indices: Any, left: Any, factor: float) -> None:
-    """Multiply what is left of the item's subtopics."""
+    """Multiply what is left of the item's categories."""
     for at in range(indptr[item], indptr[item + 1]):
         left[indices[at]] *= factor
 
 
 @compiled_inside_uncounted
 def gain_of(relevance: float, prices: Any) -> float:
-    """Return what an item gains of each of its subtopics: 1, or its relevance if the goal looks at it."""
+    """Return what an item gains of each of its categories: 1, or its relevance if the goal looks at it."""
     gain: float = 1.0 - prices[BY_RELEVANCE] * (1.0 - relevance)
     return gain
 
 
 @compiled_inside_uncounted
 def left_by(relevance: float, prices: Any) -> float:
-    """Return the share of a subtopic that an item leaves to later items; above 0."""
+    """Return the share of a category that an item leaves to later items; above 0."""
     share: float = 1.0 - prices[REPEATS] * gain_of(relevance, prices)
     return share
 
 
 @compiled_uncounted
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
-    """Return the value of subtopics and distances; ``near`` must belong to this list."""
+    """Return the value of categories and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
     near, times, k = state[1], state[4][0], len(chosen)
     times[:] = 0
@@ -103,10 +103,10 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)
         total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
-    for subtopic in range(len(times)):
-        total += prices[SUBTOPIC] * int(times[subtopic] > 0)
+    for category in range(len(times)):
+        total += prices[CATEGORY] * int(times[category] > 0)
         if prices[HISTORY_WEIGHT] > 0:
-            total += prices[HISTORY_WEIGHT] * intents[subtopic] * filling[times[subtopic]]
+            total += prices[HISTORY_WEIGHT] * intents[category] * filling[times[category]]
     return total
 
 
@@ -119,7 +119,7 @@ def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any
         items: Item numbers of the candidates.
         relevance: Their relevance.
         goals: Data and prices of the goals.
-        left: Working memory, (n_subtopics,) float64.
+        left: Working memory, (n_categories,) float64.
     """
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
     total = 0.0

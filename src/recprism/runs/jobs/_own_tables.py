@@ -25,7 +25,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.runs.jobs.imported import write_run
-from recprism.runs.jobs.inputs import interactions_of, subtopics_of, topic_table
+from recprism.runs.jobs.inputs import categories_of, category_table, interactions_of
 from recprism.runs.run import Run
 
 OPTIMISTIC = (
@@ -45,8 +45,8 @@ class OwnTables:
     set_aside: Share
     threshold: float | None
     items: Any
-    subtopics: Any
-    categories: CategoryColumns | str | Sequence[str] | None
+    categories: Any
+    category_columns: CategoryColumns | str | Sequence[str] | None
     seed: int
 
 
@@ -97,12 +97,12 @@ def make_run(
     split, seen = split_labels(
         before, None if tables.held_out is None else later, set_aside=set_aside, seed=tables.seed
     )
-    about = _about_items(reader, tables.items, tables.subtopics, _columns(tables.categories))
+    about = _about_items(reader, tables.items, tables.categories, _columns(tables.category_columns))
     reader.require_used()
     dataset = Dataset(
         Path(name if tables.interactions is None else source_name(tables.interactions, has + "s")).name,
         _together(before, later),
-        subtopics_of(about.subtopics, base.item_ids),
+        categories_of(about.categories, base.item_ids),
         _attributes(about.items, base.item_ids, source_name(tables.items, "items")),
         Preparation(threshold=tables.threshold),
         about.how,
@@ -147,20 +147,20 @@ def _columns(given: CategoryColumns | str | Sequence[str] | None) -> CategoryCol
     return CategoryColumns((given,) if isinstance(given, str) else tuple(given))
 
 
-def _about_items(reader: TableReader, items: Any, subtopics: Any, columns: CategoryColumns | None) -> ItemFiles:
-    """Read attributes and subtopics, from files or from frames."""
-    if all(it is None or isinstance(it, (str, Path)) for it in (items, subtopics)):
-        return read_item_files(reader, items, subtopics, columns)
-    if columns is not None and (items is None or subtopics is not None):
-        raise InputError("categories are columns of items; give items, and no subtopics")
+def _about_items(reader: TableReader, items: Any, categories: Any, columns: CategoryColumns | None) -> ItemFiles:
+    """Read attributes and categories, from files or from frames."""
+    if all(it is None or isinstance(it, (str, Path)) for it in (items, categories)):
+        return read_item_files(reader, items, categories, columns)
+    if columns is not None and (items is None or categories is not None):
+        raise InputError("categories are columns of items; give items, and no categories")
     table = _read(reader, items, "items")
     if columns is not None:
         found = read_categories(table, columns, "items")
         return ItemFiles(table, found.table, "items", found.summary.how)
-    if subtopics is None:
+    if categories is None:
         return ItemFiles(table, None)
-    found = long_categories(_read(reader, topic_table(subtopics), "subtopics"), "subtopics")
-    return ItemFiles(table, found.table, "subtopics", found.summary.how)
+    found = long_categories(_read(reader, category_table(categories), "categories"), "categories")
+    return ItemFiles(table, found.table, "categories", found.summary.how)
 
 
 def _read(reader: TableReader, source: Any, where: str) -> Any:

@@ -27,11 +27,11 @@ def open_data(config: DataConfig) -> Dataset:
     return load_files(
         config.source,
         columns={str(name): theirs for name, theirs in config.columns.items()},
-        subtopics=config.subtopics,
+        categories=config.categories,
         items=config.items,
-        subtopic_column=config.subtopic_column,
-        separator=config.subtopic_separator,
-        level=config.subtopic_level,
+        category_column=config.category_column,
+        separator=config.category_separator,
+        level=config.category_level,
         preparation=Preparation(**chosen),
     )
 
@@ -45,8 +45,8 @@ def _refuse_file_options(config: DataConfig) -> None:
     given = {
         "--column": config.columns,
         "--items": config.items,
-        "--subtopics": config.subtopics,
-        "--subtopic-column": config.subtopic_column,
+        "--categories": config.categories,
+        "--category-column": config.category_column,
     }
     unused = [option for option, value in given.items() if value]
     if unused:

@@ -12,13 +12,13 @@ from recprism.budget.audit import COST
 from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.log import phase
-from recprism.data.concepts import Concepts
+from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.steering import Steered, own_settings, steer
 from recprism.result.result import Result
-from recprism.runs.jobs.concepts import find_concepts
+from recprism.runs.jobs.properties import find_properties
 from recprism.runs.lock import writing
 from recprism.runs.run import Run
 
@@ -64,7 +64,7 @@ def dials_of(
     live: bool = True,
     ordered: bool = False,
     rest: bool = False,
-    concepts: Sequence[str] = (),
+    properties: Sequence[str] = (),
     min_support: int = 2,
 ) -> DialsReport:
     """Compile the lists of a run into dials, for this report.
@@ -74,16 +74,16 @@ def dials_of(
         live: Whether the lists are live ones; else those that the test part judges.
         ordered: Whether the order of the lists is kept, too.
         rest: Whether the vectors of users change whose list weights do not return.
-        concepts: What the dials have weights for, as in :func:`recprism.runs.jobs.concepts.find_concepts`; the
+        properties: What the dials have weights for, as in :func:`recprism.runs.jobs.properties.find_properties`; the
             categories by default.
-        min_support: How many candidate items one of ``concepts`` must tell from the others.
+        min_support: How many candidate items one of ``properties`` must tell from the others.
 
     Raises:
-        InputError: If the run has no result, or its items have no concepts.
+        InputError: If the run has no result, or its items have no properties.
     """
     found = run.load_result()
     problem = found.context(live=live)
-    named = find_concepts(run, concepts, problem, min_support) if concepts else None
+    named = find_properties(run, properties, problem, min_support) if properties else None
     dials = _compiled(found, problem, ordered, rest, named)
     labelled = len(problem.split.part(problem.part)) > 0
     names = (COST,) if labelled else ()
@@ -97,14 +97,15 @@ def dials_of(
     return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
 
 
-def _compiled(found: Result, problem: Problem, ordered: bool, rest: bool, concepts: Concepts | None) -> Dials:
+def _compiled(found: Result, problem: Problem, ordered: bool, rest: bool, properties: Properties | None) -> Dials:
     """Compile the lists of a rule, or of vectors that players found."""
     if found.rule is not None:
-        return compile_dials(problem, found.rule, ordered=ordered, rest=rest, concepts=concepts)
-    named = Concepts.from_subtopics(problem.subtopics) if concepts is None else concepts
+        return compile_dials(problem, found.rule, ordered=ordered, rest=rest, properties=properties)
+    named = Properties.from_categories(problem.categories) if properties is None else properties
     if not len(named):
         raise InputError(
-            "dials need categories of the items and there are none; name other concepts, such as --concepts clusters=20"
+            "dials need categories of the items and there are none; name other properties, such as --properties "
+            "clusters=20"
         )
     return lists_to_dials(
         problem.factors,
@@ -138,7 +139,7 @@ def steer_run(run: Run, user: Any, settings: Mapping[str, float], *, live: bool 
 
 @writing
 def _keep(run: Run, found: Steered) -> None:
-    known, names = run.steering(), set(run.subtopics().names)
+    known, names = run.steering(), set(run.categories().names)
     mine = own_settings(known, found.user)
     now = {**{name: it for name, it in mine.items() if name not in names}, **found.settings}
     others = {it: own for it, own in known.items() if str(it) != str(found.user)}

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import known_positions
 from recprism.common.progress import ProgressCallback
-from recprism.data.concepts import Concepts
+from recprism.data.categories import Categories
 from recprism.data.datasets import read_item_files
-from recprism.data.frames import interpret_ids, numbers, subtopics_from_frame
+from recprism.data.frames import categories_from_frame, interpret_ids, numbers
+from recprism.data.properties import Properties
 from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import TableReader
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
-from recprism.rule.features import subtopic_probabilities
-from recprism.runs.jobs.concepts import as_subtopics, find_concepts
+from recprism.rule.features import category_probabilities
 from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
+from recprism.runs.jobs.properties import as_categories, find_properties
 from recprism.runs.run import Run
 
 CANDIDATES = 200
@@ -61,7 +61,7 @@ def explain_lists_of_run(
     *,
     part: Part = "test",
     columns: Mapping[str, str] | None = None,
-    concepts: Sequence[str] = (),
+    properties: Sequence[str] = (),
     min_support: int = 2,
     draws: int = DRAWS,
     seed: int = 0,
@@ -77,9 +77,9 @@ def explain_lists_of_run(
         run: A trained run. Users and items unknown to it are counted and skipped.
         part: The part that the lists were made for.
         columns: Our column name -> the name in the files.
-        concepts: What the model knows about items, as in :func:`recprism.runs.jobs.concepts.find_concepts`; the
+        properties: What the model knows about items, as in :func:`recprism.runs.jobs.properties.find_properties`; the
             categories by default. Columns of numbers are refused.
-        min_support: How many candidate items one of ``concepts`` must tell from the others.
+        min_support: How many candidate items one of ``properties`` must tell from the others.
         draws: Draws of each shuffle of categories.
         seed: Of the choice model.
         on_step: Receives progress.
@@ -92,18 +92,18 @@ def explain_lists_of_run(
     found = _Lists.read(reader, path, base, problem.split.user_ids, problem.split.item_ids)
     reader.require_used()
     items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
-    topics = problem.subtopics
-    if concepts:
-        topics = _only_categories(find_concepts(run, concepts, problem, min_support))
-    return found.explain(items, scores, topics, problem.seen, draws, seed, on_step)
+    categories = problem.categories
+    if properties:
+        categories = _only_categories(find_properties(run, properties, problem, min_support))
+    return found.explain(items, scores, categories, problem.seen, draws, seed, on_step)
 
 
-def _only_categories(concepts: Concepts) -> Subtopics:
-    topics = as_subtopics(concepts)
-    if len(topics) < len(concepts):
-        name = next(name for name in concepts.names if name not in topics.names)
+def _only_categories(properties: Properties) -> Categories:
+    categories = as_categories(properties)
+    if len(categories) < len(properties):
+        name = next(name for name in properties.names if name not in categories.names)
         raise InputError(f"a choice model needs categories or clusters, and {name!r} is a number; leave it out")
-    return topics
+    return categories
 
 
 def explain_lists_with_scores(
@@ -124,8 +124,8 @@ def explain_lists_with_scores(
         path: user_id, item_id, rank: the lists to explain.
         base: The same columns: the lists before. None takes the best items by score, equally many.
         scores: user_id, item_id, score: the candidates, those of the base lists included.
-        side_files: ``items`` with ``categories``, or ``subtopics``, say what the items are about. ``train`` adds the
-            users' history and the popularity of items. Other files are refused.
+        side_files: ``items`` with ``category_columns``, or ``categories``, say what the items are about. ``train`` adds
+            the users' history and the popularity of items. Other files are refused.
         draws: Draws of each shuffle of categories.
         seed: Of the choice model.
         on_step: Receives progress.
@@ -137,21 +137,21 @@ def explain_lists_with_scores(
         raise InputError("a choice model uses no held-out items and no catalogue size; omit them")
     reader = TableReader(side_files.columns)
     table = reader.read(scores, required=SCORES)
-    about = read_item_files(reader, side_files.items, side_files.subtopics, side_files.categories)
-    if about.subtopics is None:
+    about = read_item_files(reader, side_files.items, side_files.categories, side_files.category_columns)
+    if about.categories is None:
         raise InputError(
             "a choice model needs categories of the items; name an item table and its column of categories, or a "
-            "table item_id, subtopic"
+            "table item_id, category"
         )
     ids = {name: interpret_ids(table, name, str(scores)) for name in ("user_id", "item_id")}
     user_ids, item_ids = (all_ids([ids[name]]) for name in ("user_id", "item_id"))
     found = _Lists.read(reader, path, base, user_ids, item_ids)
     train = None if side_files.train is None else read_pairs(side_files.train, reader)
     reader.require_used()
-    subtopics = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
+    categories = categories_from_frame(about.categories, item_ids, where=about.where)
     candidates = _candidates(ids, user_ids, item_ids, numbers(table, "score", str(scores)), str(scores))
     seen = None if train is None else known_pairs(train, user_ids, item_ids, str(side_files.train)).matrix
-    return found.explain(*candidates, subtopics, seen, draws, seed, on_step)
+    return found.explain(*candidates, categories, seen, draws, seed, on_step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,7 @@ class _Lists:
         self,
         candidates: NDArray[Any],
         scores: NDArray[Any],
-        subtopics: Subtopics,
+        categories: Categories,
         seen: SparseRows | None,
         draws: int,
         seed: int,
@@ -206,8 +206,8 @@ class _Lists:
             scores,
             base,
             self.new,
-            subtopics,
-            history=None if seen is None else subtopic_probabilities(seen, subtopics),
+            categories,
+            history=None if seen is None else category_probabilities(seen, categories),
             popularity=None if seen is None else seen.col_counts,
             draws=draws,
             seed=seed,

@@ -57,7 +57,7 @@ def run_from_factors(
     items = known_ids(split.item_ids, factors.item_ids, "item")
     left_out = {"users": split.n_users - len(users), "items": split.n_items - len(items)}
     split = split.of_users(users).of_items(items)
-    known = replace(dataset, subtopics=dataset.subtopics.take_items(items), attributes=dataset.attributes[items])
+    known = replace(dataset, categories=dataset.categories.take_items(items), attributes=dataset.attributes[items])
     if any(left_out.values()):
         log.warning("%s: the model does not know %s users and %s items; left out", path, *left_out.values())
     return write_run(path, factors, known, split, {"left_out": left_out}, overwrite=overwrite)

@@ -10,13 +10,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from recprism.data.categories import Categories
 from recprism.data.dataset import Dataset
-from recprism.data.frames import interactions_from_csr, interactions_from_frame, subtopics_from_frame
+from recprism.data.frames import categories_from_frame, interactions_from_csr, interactions_from_frame
 from recprism.data.interactions import Interactions
 from recprism.data.labels import known_rows
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.runs.jobs.imported import aligned
@@ -50,11 +50,11 @@ def interactions_of(given: Any) -> Interactions:
     return interactions_from_frame(pl.DataFrame(dict(zip(COLUMNS, rows.T.tolist(), strict=False)), strict=False))
 
 
-def data_of(given: Any, subtopics: Any) -> Dataset:
-    """Return a data set as it is, or make one of interactions and subtopics in any form."""
-    if isinstance(given, Dataset) and subtopics is None:
+def data_of(given: Any, categories: Any) -> Dataset:
+    """Return a data set as it is, or make one of interactions and categories in any form."""
+    if isinstance(given, Dataset) and categories is None:
         return given
-    return Dataset.from_interactions("interactions", interactions_of(given), topic_table(subtopics))
+    return Dataset.from_interactions("interactions", interactions_of(given), category_table(categories))
 
 
 def is_vectors(given: Any) -> bool:
@@ -86,22 +86,22 @@ def judged_vectors(given: Any, labels: Any) -> tuple[Factors, Split]:
     return factors, Split(seen, SparseRows.empty(shape), later, factors.user_ids, factors.item_ids, settings)
 
 
-def topic_table(subtopics: Any) -> Any:
-    """Return a long table item_id, subtopic[, weight]; a mapping from item id to names is converted."""
-    if not isinstance(subtopics, Mapping):
-        return subtopics
-    lists = {item: [names] if isinstance(names, str) else names for item, names in subtopics.items()}
+def category_table(categories: Any) -> Any:
+    """Return a long table item_id, category[, weight]; a mapping from item id to names is converted."""
+    if not isinstance(categories, Mapping):
+        return categories
+    lists = {item: [names] if isinstance(names, str) else names for item, names in categories.items()}
     pairs = [(item, str(name)) for item, names in lists.items() for name in names]
-    return pl.DataFrame({"item_id": [item for item, _ in pairs], "subtopic": [name for _, name in pairs]})
+    return pl.DataFrame({"item_id": [item for item, _ in pairs], "category": [name for _, name in pairs]})
 
 
-def subtopics_of(subtopics: Any, item_ids: NDArray[Any]) -> Subtopics:
-    """Return the subtopics of the given items; a :class:`Subtopics` is returned as it is, None means none."""
-    if isinstance(subtopics, Subtopics):
-        return subtopics
-    if subtopics is None:
-        return Subtopics.from_pairs(np.empty(0, np.int64), np.empty(0, str), len(item_ids))
-    return subtopics_from_frame(topic_table(subtopics), item_ids)
+def categories_of(categories: Any, item_ids: NDArray[Any]) -> Categories:
+    """Return the categories of the given items; a :class:`Categories` is returned as it is, None means none."""
+    if isinstance(categories, Categories):
+        return categories
+    if categories is None:
+        return Categories.from_pairs(np.empty(0, np.int64), np.empty(0, str), len(item_ids))
+    return categories_from_frame(category_table(categories), item_ids)
 
 
 def known_pairs(given: Any, user_ids: NDArray[Any], item_ids: NDArray[Any]) -> SparseRows:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from recprism.budget.popularity import with_popularity
 from recprism.common.ids import as_id_array, id_positions, number_ids
+from recprism.data.categories import Categories
 from recprism.data.datasets import ItemFiles, read_item_files
-from recprism.data.frames import interpret_ids, numbers, require_column, subtopics_from_frame
+from recprism.data.frames import categories_from_frame, interpret_ids, numbers, require_column
 from recprism.data.readers.categories import CategoryColumns, CategorySummary, summarise
 from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import ROW, TableReader, read_table
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.metrics import Context, Evaluation, evaluate
 from recprism.metrics.registry import with_gini
@@ -38,19 +38,19 @@ class SideFiles:
 
     Attributes:
         held_out: user_id, item_id: what the users took later.
-        train: user_id, item_id: what was known before. It gives popularity and the users' own subtopics.
-        subtopics: item_id, subtopic[, weight].
+        train: user_id, item_id: what was known before. It gives popularity and the users' own categories.
+        categories: item_id, category[, weight].
         items: item_id and attributes.
-        categories: Which columns of ``items`` hold subtopics.
+        category_columns: Which columns of ``items`` hold categories.
         catalogue_size: How many items there are, if no file tells.
         columns: Our column name -> the name in the files.
     """
 
     held_out: str | Path | None = None
     train: str | Path | None = None
-    subtopics: str | Path | None = None
+    categories: str | Path | None = None
     items: str | Path | None = None
-    categories: CategoryColumns | None = None
+    category_columns: CategoryColumns | None = None
     catalogue_size: int | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,12 +62,12 @@ class ListAudit:
     Attributes:
         evaluation: The metrics.
         notes: What is missing or unknown, a sentence each.
-        categories: A summary of the items' categories; None without any.
+        category_summary: A summary of the items' categories; None without any.
     """
 
     evaluation: Evaluation
     notes: tuple[str, ...]
-    categories: CategorySummary | None = None
+    category_summary: CategorySummary | None = None
 
 
 def audit_lists(
@@ -98,9 +98,9 @@ def audit_lists(
     lists = lists_of(reader.read(path, required=LISTS), str(path))
     files = {name: file for name, file in (("train", side_files.train), ("held_out", side_files.held_out)) if file}
     tables = {name: read_pairs(file, reader) for name, file in files.items()}
-    about = read_item_files(reader, side_files.items, side_files.subtopics, side_files.categories)
+    about = read_item_files(reader, side_files.items, side_files.categories, side_files.category_columns)
     reader.require_used()
-    item_ids = _catalogue(lists, tables, [(str(side_files.items), about.items), (about.where, about.subtopics)])
+    item_ids = _catalogue(lists, tables, [(str(side_files.items), about.items), (about.where, about.categories)])
     judged = [lists, tables["held_out"]] if missing == "zero" and "held_out" in tables else [lists]
     user_ids = all_ids([table["user_id"] for table in judged])
     user = positions(lists["user_id"], user_ids, what="user")
@@ -113,12 +113,12 @@ def audit_lists(
         raise InputError(
             f"the files name {len(item_ids):,} items, and the catalogue size is {n_items:,}; give at least as many"
         )
-    subtopics = None if about.subtopics is None else _subtopics(about, item_ids, n_items)
+    categories = None if about.categories is None else _categories(about, item_ids, n_items)
     _require_places(metrics, items, str(path))
     context = Context(
         relevant=_padded(matrices.get("held_out"), n_items),
         train=_padded(matrices.get("train"), n_items),
-        subtopics=subtopics,
+        categories=categories,
         n_items=n_items,
     )
     evaluation = evaluate(items, context, metrics, bootstrap=bootstrap, users=user_ids, seed=seed)
@@ -139,7 +139,7 @@ def audit_lists(
         with_list = int(owners.is_in(lists["user_id"].cast(pl.String).unique().implode()).sum())
         notes += _missing_notes(with_list, len(owners), "users with held-out items", missing)
     notes += tuple(note for name, found in pairs.items() if (note := found.note(str(files[name]))))
-    return ListAudit(evaluation, notes, None if subtopics is None else summarise(subtopics, about.how))
+    return ListAudit(evaluation, notes, None if categories is None else summarise(categories, about.how))
 
 
 def audit_against_run(
@@ -153,7 +153,7 @@ def audit_against_run(
     columns: Mapping[str, str] | None = None,
     missing: Missing = "skip",
 ) -> ListAudit:
-    """Evaluate a file of lists with the held-out items, subtopics and item vectors of a run.
+    """Evaluate a file of lists with the held-out items, categories and item vectors of a run.
 
     Args:
         path: user_id, item_id, rank.
@@ -178,7 +178,7 @@ def audit_against_run(
     )
     _require_places(metrics, items, str(path))
     vectors = run.factors().item if run.has_factors() and run.has_vectors() else None
-    context = Context.from_split(split, part, subtopics=run.subtopics(), vectors=vectors)
+    context = Context.from_split(split, part, categories=run.categories(), vectors=vectors)
     with_list = np.flatnonzero(items[:, 0] >= 0)
     notes = _missing_notes(len(with_list), split.n_users, "users of the run", missing)
     labels = split.part(part)
@@ -299,8 +299,8 @@ def _padded(matrix: SparseRows | None, n_items: int) -> SparseRows | None:
     return None if matrix is None else SparseRows(matrix.indptr, matrix.indices, n_items)
 
 
-def _subtopics(about: ItemFiles, item_ids: NDArray[Any], n_items: int) -> Subtopics:
-    known = subtopics_from_frame(about.subtopics, item_ids, where=about.where)
+def _categories(about: ItemFiles, item_ids: NDArray[Any], n_items: int) -> Categories:
+    known = categories_from_frame(about.categories, item_ids, where=about.where)
     empty_rows = np.full(n_items - len(item_ids), known.items.indptr[-1])
     items = SparseRows(np.concatenate([known.items.indptr, empty_rows]), known.items.indices, known.items.n_cols)
-    return Subtopics(known.names, items, known.weights)
+    return Categories(known.names, items, known.weights)

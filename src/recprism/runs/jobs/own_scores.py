@@ -37,8 +37,8 @@ def import_scores(
     set_aside: Share = 0.0,
     threshold: float | None = None,
     items: Any = None,
-    subtopics: Any = None,
-    categories: CategoryColumns | str | Sequence[str] | None = None,
+    categories: Any = None,
+    category_columns: CategoryColumns | str | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -59,8 +59,8 @@ def import_scores(
         set_aside: Without ``held_out``, the share of each user's interactions to use as labels.
         threshold: The lowest rating that counts.
         items: A table of items.
-        subtopics: The categories of items.
-        categories: The columns of ``items`` that hold them.
+        categories: The categories of items.
+        category_columns: The columns of ``items`` that hold them.
         columns: Our column name -> yours, for all files.
         seed: Decides which labels validate and which are tested.
         overwrite: Replace a run that is there.
@@ -82,7 +82,7 @@ def import_scores(
     return make_run(
         path,
         lambda given: _candidates(table, where, given),
-        OwnTables(interactions, held_out, set_aside, threshold, items, subtopics, categories, seed),
+        OwnTables(interactions, held_out, set_aside, threshold, items, categories, category_columns, seed),
         reader,
         "score",
         name=where,

@@ -46,8 +46,8 @@ def import_vectors(
     set_aside: Share = 0.0,
     threshold: float | None = None,
     items: Any = None,
-    subtopics: Any = None,
-    categories: CategoryColumns | str | Sequence[str] | None = None,
+    categories: Any = None,
+    category_columns: CategoryColumns | str | Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -77,8 +77,8 @@ def import_vectors(
         set_aside: Without ``held_out``, the share of each user's interactions to use as labels.
         threshold: The lowest rating that counts; lower ones are dropped.
         items: A file or a frame of item_id and attributes, such as a title.
-        subtopics: A file, a frame (item_id, subtopic[, weight]) or a mapping from item id to names.
-        categories: The columns of ``items`` that hold subtopics, or how they hold them.
+        categories: A file, a frame (item_id, category[, weight]) or a mapping from item id to names.
+        category_columns: The columns of ``items`` that hold categories, or how they hold them.
         columns: Our column name -> yours, for all files; rename the columns of frames yourself.
         seed: Decides which labels validate and which are tested.
         overwrite: Replace a run that is there.
@@ -106,7 +106,7 @@ def import_vectors(
     _require_ids_of_both(given)
     factors = _searched_by(metric, _sorted(given))
     counted = (COUNTED,) if given.settings[ROW_NUMBERS] else ()
-    tables = OwnTables(interactions, held_out, set_aside, threshold, items, subtopics, categories, seed)
+    tables = OwnTables(interactions, held_out, set_aside, threshold, items, categories, category_columns, seed)
     return make_run(
         path,
         lambda _: factors,

@@ -36,14 +36,14 @@ def save_result(result: Result, path: Path) -> Path:
         InputError: If the folder holds other files, or a run cannot give the result back as it is.
     """
     _asked(result)  # refuses what a run cannot keep, before anything is written
-    case, split = result.problem, result.problem.split
+    problem, split = result.problem, result.problem.split
     known = split.live().train
     items = pl.DataFrame({"item_id": id_series(split.item_ids)})
     pairs = Interactions(
         known.row_of_entry, known.indices.astype(np.int64), user_ids=split.user_ids, item_ids=split.item_ids
     )
-    data = Dataset("python", pairs, case.subtopics, items, Preparation())
-    put_result(write_run(path, case.base, data, split, {}), result)
+    data = Dataset("python", pairs, problem.categories, items, Preparation())
+    put_result(write_run(path, problem.base, data, split, {}), result)
     return path
 
 
@@ -78,15 +78,15 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     keep_result(run, asked, kept, kept.to_dict())
 
 
-def _contents(case: Problem) -> tuple[Any, ...]:
+def _contents(problem: Problem) -> tuple[Any, ...]:
     """Return what the lists of a rule depend on."""
-    split, topics = case.split, case.subtopics
-    pairs = [split.seen_before(JUDGED_ON).keys, split.live().train.keys, topics.items.keys]
-    pairs += [case.history.keys, case.live().history.keys]
-    weights = np.ones(len(topics.items), np.float32) if topics.weights is None else topics.weights
-    base = case.base
+    split, categories = problem.split, problem.categories
+    pairs = [split.seen_before(JUDGED_ON).keys, split.live().train.keys, categories.items.keys]
+    pairs += [problem.history.keys, problem.live().history.keys]
+    weights = np.ones(len(categories.items), np.float32) if categories.weights is None else categories.weights
+    base = problem.base
     model = base.search_vectors if isinstance(base, Factors) else (base.items, base.scores)
-    return (*model, split.user_ids, split.item_ids, *pairs, topics.names, weights)
+    return (*model, split.user_ids, split.item_ids, *pairs, categories.names, weights)
 
 
 def _asked(result: Result) -> BudgetConfig:
@@ -95,14 +95,16 @@ def _asked(result: Result) -> BudgetConfig:
     Raises:
         InputError: If a run cannot give the result back as it is.
     """
-    certificate, case = result.certificate, result.problem
+    certificate, problem = result.certificate, result.problem
     if result.rule is None or certificate is None:
         raise InputError("only a result with a certified rule can be kept in a run; nothing was certified here")
-    if case.k != LISTED:
-        raise InputError(f"its lists have {case.k} places, and those of a run have {LISTED}; diversify with k={LISTED}")
-    if case.part != JUDGED_ON:
+    if problem.k != LISTED:
         raise InputError(
-            f"its figures are of the {case.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
+            f"its lists have {problem.k} places, and those of a run have {LISTED}; diversify with k={LISTED}"
+        )
+    if problem.part != JUDGED_ON:
+        raise InputError(
+            f"its figures are of the {problem.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
             f"problem on {JUDGED_ON}"
         )
     return BudgetConfig(
@@ -112,5 +114,5 @@ def _asked(result: Result) -> BudgetConfig:
         method="t" if certificate.method == "t" else "betting",
         certify_on=None if certificate.part is None else part_named(certificate.part),
         history_window=result.rule.history_window,
-        constraints=ConstraintsConfig.of(case.constraints),
+        constraints=ConstraintsConfig.of(problem.constraints),
     )

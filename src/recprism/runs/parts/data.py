@@ -1,4 +1,4 @@
-"""What a run is made of: its split, items and subtopics, the trained vectors, and checkpoints on the way there."""
+"""What a run is made of: its split, items and categories, the trained vectors, and checkpoints on the way there."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from recprism.common.bound import hash_of, noted_in_tensors, require_bound
 from recprism.common.files import atomic_path, readable, require_rights
 from recprism.common.ids import number_ids
+from recprism.data.categories import Categories
 from recprism.data.dataset import Dataset
-from recprism.data.frames import subtopics_from_frame
+from recprism.data.frames import categories_from_frame
 from recprism.data.id_files import tensor_names
 from recprism.data.split import Split
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates
-from recprism.runs._long_tables import split_from_table, split_table, subtopics_table
+from recprism.runs._long_tables import categories_table, split_from_table, split_table
 from recprism.runs._tensor_files import read_tensors, write_tensors
 from recprism.runs.parts.folder import RunFolder
 
@@ -30,7 +30,7 @@ Base = Factors | ScoredCandidates
 """A trained model: its vectors, or candidates with scores."""
 BASE = "factors.safetensors"
 NEEDS_VECTORS = "this needs a run of vectors, from `recprism train` or `recprism import --user-vectors`"
-DATA = ("split.parquet", "items.parquet", "subtopics.parquet")
+DATA = ("split.parquet", "items.parquet", "categories.parquet")
 """The data of a run. The vectors record their hashes, so that no file of them changes unnoticed."""
 
 
@@ -38,12 +38,12 @@ class RunData(RunFolder):
     """Reads and writes the data and the trained model of a run."""
 
     def save_data(self, dataset: Dataset, split: Split) -> None:
-        """Write split, attributes and subtopics: the run does not need the original files."""
+        """Write split, attributes and categories: the run does not need the original files."""
         parts = io.BytesIO()
         split_table(split).write_parquet(parts)
         made_from = {"split.parquet": hash_of(parts.getvalue())}
         self._files.write_table("items", dataset.attributes, made_from)
-        self._files.write_table("subtopics", subtopics_table(dataset.subtopics, split.item_ids), made_from)
+        self._files.write_table("categories", categories_table(dataset.categories, split.item_ids), made_from)
         with atomic_path(self.folder / "split.parquet") as temporary:
             temporary.write_bytes(parts.getvalue())
 
@@ -65,11 +65,11 @@ class RunData(RunFolder):
         state = (self.folder / "split.parquet").stat()
         return _labels_hash(self.folder / "split.parquet", part, state.st_mtime_ns, state.st_size)
 
-    def subtopics(self) -> Subtopics:
-        """Return the subtopics of the items."""
+    def categories(self) -> Categories:
+        """Return the categories of the items."""
         items = self._files.read_table("items")["item_id"]
-        return subtopics_from_frame(
-            self._files.read_table("subtopics"), number_ids(items)[0], where="subtopics.parquet"
+        return categories_from_frame(
+            self._files.read_table("categories"), number_ids(items)[0], where="categories.parquet"
         )
 
     def items(self) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from recprism.runs.parts.stage import TRAINING
 
 AUDITS = "audit.json"
 SHARED = (
-    *("config.toml", "events.jsonl", "split.parquet", "items.parquet", "subtopics.parquet"),
+    *("config.toml", "events.jsonl", "split.parquet", "items.parquet", "categories.parquet"),
     *("factors.safetensors", "factors.json", "training.checkpoint.safetensors", AUDITS),
 )
 """Files that all results of a run share; every other file belongs to one result."""
@@ -74,8 +74,8 @@ class RunFolder:
         return found.model_copy(update={"diversify": read_config(asked).diversify if asked.exists() else None})
 
     def fingerprint(self) -> str:
-        """Return a hash of vectors, split and subtopics; files made from others do not belong to this run."""
-        return self._files.fingerprint("factors.safetensors", "split.parquet", "subtopics.parquet")
+        """Return a hash of vectors, split and categories; files made from others do not belong to this run."""
+        return self._files.fingerprint("factors.safetensors", "split.parquet", "categories.parquet")
 
     def event(self, kind: str, **facts: Any) -> None:
         """Append one line to events.jsonl and notify the sinks."""

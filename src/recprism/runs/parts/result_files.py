@@ -50,8 +50,8 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
 
     rule, arrays = found.own_rule(), dict[str, Any]()
     about: dict[str, Any] = {"recprism": __version__, "goal": found.towards, "rule": rule.to_dict()}
-    if rule.lifts is not None:
-        arrays["lifts"] = rule.lifts
+    if rule.boosts is not None:
+        arrays["boosts"] = rule.boosts
     if isinstance(found.problem, StickyProblem):
         arrays["held"] = np.ascontiguousarray(found.problem.held, np.int32)
         about["stickiness"] = found.problem.stickiness
@@ -83,7 +83,7 @@ def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Ma
         about = json.loads((folder / RESULT).read_text(encoding="utf-8"))
         arrays = load_file(folder / CHANGE)
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
-        rule = Rule.from_dict({**about["rule"], "lifts": arrays.get("lifts")})
+        rule = Rule.from_dict({**about["rule"], "boosts": arrays.get("boosts")})
         goal, problem = Goal.parse(str(about["goal"])), problem.with_window(rule.history_window)
         if "stickiness" in about:
             problem = StickyProblem(problem, arrays["held"].astype(np.int64), float(about["stickiness"]))

@@ -111,7 +111,7 @@ class RunResults(RunAudits):
         return Problem(
             base,
             self.split(),
-            self.subtopics(),
+            self.categories(),
             part,
             store=RunStore(self),
             constraints=(self.constraints if constraints is None else constraints).parsed(),
@@ -195,7 +195,7 @@ class RunResults(RunAudits):
         return self.load_result(part)
 
     def steering(self) -> dict[Any, dict[str, float]]:
-        """Return the dials that users set for themselves: user id -> concept -> share of the user's score range.
+        """Return the dials that users set for themselves: user id -> property -> share of the user's score range.
 
         Raises:
             InputError: If there were settings, and their file is gone: other lists would be served without a word.
@@ -212,7 +212,7 @@ class RunResults(RunAudits):
         """Write the dials that users set for themselves.
 
         Args:
-            settings: User id -> concept -> share of the user's score range, for all users.
+            settings: User id -> property -> share of the user's score range, for all users.
             **changed: What the event says about the change.
         """
         facts = {"schema": 1, "settings": [[user, dict(own)] for user, own in settings.items()]}

@@ -38,7 +38,7 @@ export function table(node, head, rows, classes = () => null) {
 }
 
 const WORDS = {
-  subtopic_coverage: "subtopics covered", alpha_ndcg: "coverage, best first (α-nDCG)", alpha_ndcg_relevant: "coverage by relevant items (α-nDCG)", err_ia: "relevant items for every interest (ERR-IA)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
+  subtopic_coverage: "categories covered", alpha_ndcg: "coverage, best first (α-nDCG)", alpha_ndcg_relevant: "coverage by relevant items (α-nDCG)", err_ia: "relevant items for every interest (ERR-IA)", ilad_subtopics: "distance within lists", ilad: "distance within lists (vectors)",
   catalogue_coverage: "share of the catalogue shown", ndcg: "accuracy (NDCG)", recall: "accuracy (recall)",
   gini: "inequality of exposure (Gini)", exposure_entropy: "evenness of exposure (entropy)", shown_often: "items shown at least 5 times",
 };

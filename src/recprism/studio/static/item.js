@@ -21,7 +21,7 @@ export async function open() {
   if (state.item === null) return;
   const about = { item: state.item, ...state.shown() }, found = await get(ofRun(state.run, "/item"), about, "item");
   byId("item-title").textContent = titled(found.item);
-  fill(byId("item-facts"), el("b", {}, `In ${counted(found.lists_after, "list")} after, in ${found.lists_before.toLocaleString("en")} before`), `, of ${found.users.toLocaleString("en")}. ${found.item.subtopics.join(", ")}`);
+  fill(byId("item-facts"), el("b", {}, `In ${counted(found.lists_after, "list")} after, in ${found.lists_before.toLocaleString("en")} before`), `, of ${found.users.toLocaleString("en")}. ${found.item.categories.join(", ")}`);
   const who = (title, users, n) => (n ? el("div", {}, el("h3", {}, `${title}: ${counted(n, "user")}`), el("ul", { class: "hits" }, ...users.map((user) => el("li", {}, button(`user ${user}`, () => state.openUser(user)))))) : null);
   fill(byId("item-users"), who("It is new for", found.gained, found.n_gained), who("It left the list of", found.lost, found.n_lost), who("It stays for", found.kept, found.n_kept));
   table(byId("item-reasons"), [], []);

@@ -4,7 +4,7 @@ import { button, el, fill, titled } from "./dom.js";
 
 const MARKS = { new: "new", gone: "gone", moved: "moved", stayed: "" };
 
-// known: subtopics of the other list; those that it lacks are bold. open(entry, node): a place was chosen.
+// known: categories of the other list; those that it lacks are bold. open(entry, node): a place was chosen.
 export function showList(node, entries, { known = null, open = null, reasons = new Map() } = {}) {
   fill(node, ...entries.map((entry) => place(entry, known, open, reasons.get(String(entry.id)) ?? entry.reason)));
 }
@@ -14,7 +14,7 @@ function place(entry, known, open, reason) {
   const node = el("li", { class: `entry ${entry.state}`, "data-id": String(entry.id) },
     el("span", { class: "rank" }, String(entry.rank)), title,
     el("span", { class: "mark" }, MARKS[entry.state]),
-    el("span", { class: "topics" }, ...topics(entry.subtopics, known)),
+    el("span", { class: "categories" }, ...categories(entry.categories, known)),
     reason ? el("span", { class: "reason" }, reason) : null);
   return node;
 }
@@ -23,12 +23,12 @@ function place(entry, known, open, reason) {
 export function addReasons(node, reasons) {
   for (const entry of node.querySelectorAll(".entry.new")) {
     const said = reasons.get(entry.dataset.id);
-    if (said && !entry.querySelector(".reason")) entry.querySelector(".topics").after(el("span", { class: "reason" }, said));
+    if (said && !entry.querySelector(".reason")) entry.querySelector(".categories").after(el("span", { class: "reason" }, said));
   }
 }
 
-function topics(names, known) {
+function categories(names, known) {
   return names.flatMap((name, at) => [at ? ", " : "", known && !known.has(name) ? el("b", { title: "not covered before" }, name) : name]);
 }
 
-export const covered = (entries) => new Set(entries.flatMap((entry) => entry.subtopics));
+export const covered = (entries) => new Set(entries.flatMap((entry) => entry.categories));

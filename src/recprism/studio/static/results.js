@@ -16,7 +16,7 @@ const COLUMNS = {
   goal: ["goal", (row) => row.goal ?? "", (row) => (row.goal ? inWords(row.goal) : "none yet")],
   budget: ["budget", (row) => row.budget ?? -1, (row) => percent(row.budget, 1)],
   cost: ["accuracy", (row) => row.changes[COST] ?? -9, (row) => percent(row.changes[COST], 1, true)],
-  gain: ["subtopics", (row) => row.changes[GAIN] ?? -9, (row) => percent(row.changes[GAIN], 1, true)],
+  gain: ["categories", (row) => row.changes[GAIN] ?? -9, (row) => percent(row.changes[GAIN], 1, true)],
   test: ["test set", (row) => Number(row.test), (row) => row.test || "–"],
   date: ["date", (row) => row.date ?? "", (row) => (row.date ?? "").slice(0, 10)],
 };
@@ -105,9 +105,9 @@ async function userInBoth(names, example) {
 }
 
 function showBoth(names, lists) {
-  const topics = lists.map((one) => covered(one.after));
+  const categories = lists.map((one) => covered(one.after));
   ["mine", "theirs"].forEach((side, at) => {
     byId(`${side}-title`).textContent = `${names[at]} for user ${lists[at].user}`;
-    showList(byId(side), lists[at].after.map((entry) => ({ ...entry, state: "stayed" })), { known: topics[1 - at] });
+    showList(byId(side), lists[at].after.map((entry) => ({ ...entry, state: "stayed" })), { known: categories[1 - at] });
   });
 }

@@ -60,8 +60,8 @@ export async function open() {
 
 function showLists({ before, after }) {
   const known = covered(before), now = covered(after), fresh = after.filter((entry) => entry.state === "new").length;
-  const topics = known.size ? ` It covers ${counted(now.size, "category", "categories")} instead of ${known.size}.` : "";
-  fill(byId("user-facts"), el("b", {}, fresh ? `${fresh} of ${after.length} items are new.` : "The items stay the same."), topics);
+  const categories = known.size ? ` It covers ${counted(now.size, "category", "categories")} instead of ${known.size}.` : "";
+  fill(byId("user-facts"), el("b", {}, fresh ? `${fresh} of ${after.length} items are new.` : "The items stay the same."), categories);
   byId("after-title").textContent = `After: ${answer.what} (${answer.live ? "live" : "judged"} list)`;
   showList(byId("before"), before, { open: choose });
   showList(byId("after"), after, { known, open: choose, reasons });
@@ -122,8 +122,8 @@ function close() {
 }
 
 function showHistory() {
-  const { total, subtopics, items } = answer.history;
-  byId("history-facts").textContent = `${counted(total, "item")}${subtopics.length ? `, mostly ${subtopics.map(([name, n]) => `${name} (${n})`).join(", ")}` : ""}.`;
+  const { total, categories, items } = answer.history;
+  byId("history-facts").textContent = `${counted(total, "item")}${categories.length ? `, mostly ${categories.map(([name, n]) => `${name} (${n})`).join(", ")}` : ""}.`;
   const row = (item) => el("li", {}, el("span", {}, titled(item)), answer.note ? null : button("×", () => whatIf("forget", item), { class: "forget", title: "What if this were not in the history?", "aria-label": `What if ${titled(item)} were not in the history?` }));
   fill(byId("history"), ...items.map(row), total > items.length ? el("li", { class: "soft" }, `and ${total - items.length} more`) : null);
 }

@@ -1,9 +1,9 @@
-"""Kernels that find the cheapest named weights of each user: score = base score + weights . concepts.
+"""Kernels that find the cheapest named weights of each user: score = base score + weights . properties.
 
 There is a row for each pair of a wanted item and another item. The wanted item must win by the margin, plus
-``rounding`` for each unit of L1 distance of the concepts, at every scale of the weights. A row is linear in the scale,
-so the smallest and the largest scale are enough. Of other items with equal concepts only the best one matters. Each
-round adds the most violated row, until no item of the catalogue violates one.
+``rounding`` for each unit of L1 distance of the properties, at every scale of the weights. A row is linear in the
+scale, so the smallest and the largest scale are enough. Of other items with equal properties only the best one matters.
+Each round adds the most violated row, until no item of the catalogue violates one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def find_weights_of_rivals(first: int, last: int, rows: Any, users: Any, least: 
     Items are not known here, so the pairs of a proof name groups of rivals instead of their items.
     """
     state = new_state(rows, users.lists.shape[1])
-    for group in range(rows.concepts.shape[1]):
+    for group in range(rows.properties.shape[1]):
         state.best_item[group] = group
     for user in range(first, last):
         unit, places = 1.0 / users.spread[user], 0
@@ -90,8 +90,8 @@ def _find(rows: Any, cost: Any, spread: float, state: Any, user: int, places: in
         tableau = state.excusing
         _set_costs(tableau, cost, COST_OF_WEIGHTS)
         _solve(rows, state, tableau, places)
-        _forget_excuses(state, rows.concepts.shape[0])
-    for j in range(rows.concepts.shape[0]):
+        _forget_excuses(state, rows.properties.shape[0])
+    for j in range(rows.properties.shape[0]):
         weight = tableau.x[j]
         found.weights[user, j] = weight * spread if weight > TOLERANCE else 0.0
 
@@ -119,7 +119,7 @@ def _start(rows: Any, users: Any, state: Any, user: int) -> int:
 
 @compiled_inside
 def _count_same(rows: Any, state: Any, places: int) -> int:
-    """Count the wanted items whose base score is not enough against the best item with equal concepts."""
+    """Count the wanted items whose base score is not enough against the best item with equal properties."""
     count = 0
     for place in range(places):
         if state.score[place] - state.best[state.group[place]] < rows.margin - TOLERANCE:
@@ -141,7 +141,7 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int) -> int:
     Whether violations have a price is read from the size of the tableau. As an argument, the constants True and False
     would compile this function twice.
     """
-    m = rows.concepts.shape[0]
+    m = rows.properties.shape[0]
     excusing = len(tableau.x) > m
     patience = 40 * (m + places) + 400
     for turn in range(patience):
@@ -184,7 +184,7 @@ def _express(rows: Any, state: Any, tableau: Any, place: int, rival: int) -> Non
 
 @compiled_inside
 def _group_of(rows: Any, state: Any, rival: int) -> int:
-    n_groups = rows.concepts.shape[1]
+    n_groups = rows.properties.shape[1]
     group: int = rival if rival < n_groups else state.group[rival - n_groups]
     return group
 
@@ -198,8 +198,8 @@ def _most_violated(  # noqa: PLR0912 - in one piece: a call in the inner loop wo
     distance, of_group, excuse = rows.distance, rows.of_group, state.excuse
     margin, rounding, own, n_groups = rows.margin, rows.rounding, state.own, len(state.best)
     far, tabled = rows.rounding * rows.reach, len(rows.distance) > 0
-    excusing = len(x) > rows.concepts.shape[0]
-    _add_weights(rows.concepts, x, added)
+    excusing = len(x) > rows.properties.shape[0]
+    _add_weights(rows.properties, x, added)
     worst = 0.0
     for scale in rows.scales:
         lowest = np.inf
@@ -234,12 +234,12 @@ def _most_violated(  # noqa: PLR0912 - in one piece: a call in the inner loop wo
 
 
 @compiled_loosely
-def _add_weights(concepts: Any, x: Any, added: Any) -> None:
+def _add_weights(properties: Any, x: Any, added: Any) -> None:
     added[:] = 0.0
-    for j in range(concepts.shape[0]):
+    for j in range(properties.shape[0]):
         if x[j] != 0.0:
-            for group in range(concepts.shape[1]):
-                added[group] += x[j] * concepts[j, group]
+            for group in range(properties.shape[1]):
+                added[group] += x[j] * properties[j, group]
 
 
 @compiled_inside
@@ -304,7 +304,7 @@ def _move_to_least(rows: Any, state: Any, places: int) -> None:
     n = _span_face(state)
     if n == 0:
         return
-    m = rows.concepts.shape[0]
+    m = rows.properties.shape[0]
     x = tableau.x[:m].copy()
     for at in range(n):
         add_scaled(x, state.face[at], -dot(state.face[at], x))

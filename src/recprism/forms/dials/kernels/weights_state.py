@@ -14,21 +14,21 @@ EXCUSES = 256  # pairs of one user whose violation has a variable of its own
 
 
 class Rows(NamedTuple):
-    """What is the same for all users. Items with equal concepts form a group.
+    """What is the same for all users. Items with equal properties form a group.
 
     Attributes:
-        concepts: Concepts of the groups, (m, n_groups) float64.
+        properties: Properties of the groups, (m, n_groups) float64.
         of_group: The same transposed, (n_groups, m) float64.
         group: The group of each item, (n_items,) int64.
-        distance: L1 distance of the concepts of two groups, (n_groups, n_groups); (0, 0) if it is computed on demand.
+        distance: L1 distance of the properties of two groups, (n_groups, n_groups); (0, 0) if it is computed on demand.
         reach: The largest L1 distance of two groups, or an upper bound.
         margin: How far a wanted item must score above other items, in units of the user's spread.
-        rounding: The same for each unit of L1 distance of the concepts.
+        rounding: The same for each unit of L1 distance of the properties.
         scales: The smallest and the largest factor of the weights at which the list must hold, (2,).
         ordered: Whether the order of the lists must be kept.
     """
 
-    concepts: Any
+    properties: Any
     of_group: Any
     group: Any
     distance: Any
@@ -79,7 +79,7 @@ class Found(NamedTuple):
     Attributes:
         weights: (n, m) float64, in units of scores.
         status: SOLVED, IMPOSSIBLE or LOST, (n,) int8.
-        same: Pairs with equal concepts whose base scores are too close or in the wrong order, (n,) int64.
+        same: ActivePairs with equal properties whose base scores are too close or in the wrong order, (n,) int64.
         count: Number of pairs of the proof, (n,) int64.
         above: Wanted items of the proof, (n, m + 1) int64.
         below: Other items of the proof, (n, m + 1) int64.
@@ -131,7 +131,7 @@ class State(NamedTuple):
 
 @compiled_inside
 def new_state(rows: Any, k: int) -> Any:
-    m, n_groups = rows.concepts.shape
+    m, n_groups = rows.properties.shape
     return State(
         np.zeros(n_groups),
         np.zeros(n_groups, np.int64),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.checks import finite_array, random_generator
-from recprism.data.subtopics import Subtopics
+from recprism.data.categories import Categories
 from recprism.errors import InputError
 
 Kind = Literal["category", "numeric", "popularity", "array", "cluster"]
@@ -24,7 +24,7 @@ TYPICAL = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Concepts:
+class Properties:
     """Named columns of numbers about items.
 
     Attributes:
@@ -42,12 +42,12 @@ class Concepts:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or not self.values.shape[1] == len(self.names) == len(self.kinds):
             raise InputError(
-                f"concepts have shape {self.values.shape}, {len(self.names)} names and {len(self.kinds)} kinds; "
+                f"properties have shape {self.values.shape}, {len(self.names)} names and {len(self.kinds)} kinds; "
                 "pass one row per item, and one name and one kind per column"
             )
         twice = sorted(first for first, second in pairwise(sorted(self.names)) if first == second)
         if twice:
-            raise InputError(f"two concepts have the name {twice[0]!r}; rename one of them")
+            raise InputError(f"two properties have the name {twice[0]!r}; rename one of them")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -57,25 +57,25 @@ class Concepts:
         return len(self.values)
 
     @classmethod
-    def from_subtopics(cls, subtopics: Subtopics) -> Concepts:
-        """Build one column per subtopic, with its weight."""
-        return cls(subtopics.names, subtopics.dense(), _all_of("category", len(subtopics)))
+    def from_categories(cls, categories: Categories) -> Properties:
+        """Build one column per category, with its weight."""
+        return cls(categories.names, categories.dense(), _all_of("category", len(categories)))
 
     @classmethod
-    def from_array(cls, values: ArrayLike, names: Sequence[str], kind: Kind = "array") -> Concepts:
+    def from_array(cls, values: ArrayLike, names: Sequence[str], kind: Kind = "array") -> Properties:
         """Build from the caller's own ``(n_items, m)`` array and m names."""
-        array = np.asarray(finite_array(values, "concepts"), np.float32)
+        array = np.asarray(finite_array(values, "properties"), np.float32)
         return cls(tuple(str(name) for name in names), array, (kind,) * len(names))
 
     @classmethod
-    def from_column(cls, name: str, values: Sequence[Any] | Any) -> Concepts:
+    def from_column(cls, name: str, values: Sequence[Any] | Any) -> Properties:
         """Build from one column of an item table.
 
         Numbers become two columns, scaled to 0 .. 1 and -1 .. 0, so that weights of at least 0 can go both ways. Items
         without a number get the mean. Text and lists of text become one column per value.
 
         Args:
-            name: The name of the column, which begins the names of the concepts.
+            name: The name of the column, which begins the names of the properties.
             values: n_items numbers, texts, or lists of texts; None where an item has no value.
 
         Raises:
@@ -97,7 +97,7 @@ class Concepts:
         return _one_per_value(name, given)
 
     @classmethod
-    def from_popularity(cls, counts: ArrayLike) -> Concepts:
+    def from_popularity(cls, counts: ArrayLike) -> Properties:
         """Build two columns, for popular and for rare items, from the ``(n_items,)`` numbers of interactions."""
         numbers = np.asarray(finite_array(counts, "counts", least=0), np.float64)
         return _both_ways("popularity", np.log1p(numbers), "popularity")
@@ -110,7 +110,7 @@ class Concepts:
         n: int = 20,
         *,
         seed: int | np.random.Generator | None = 0,
-    ) -> Concepts:
+    ) -> Properties:
         """Build one column per cluster of item vectors, for items without any metadata.
 
         The clusters are those of k-means on the directions of the vectors. Each is named by its most typical items.
@@ -143,25 +143,25 @@ class Concepts:
         values = (cluster[:, None] == np.array(held)).astype(np.float32)
         return cls(tuple(names), values, _all_of("cluster", len(held)))
 
-    def joined(self, *others: Concepts) -> Concepts:
+    def joined(self, *others: Properties) -> Properties:
         """Return these columns and those of others, about the same items."""
         parts = (self, *others)
         if len({part.n_items for part in parts}) > 1:
             raise InputError(
-                f"concepts of {' and '.join(str(part.n_items) for part in parts)} items; pass the same items"
+                f"properties of {' and '.join(str(part.n_items) for part in parts)} items; pass the same items"
             )
-        return Concepts(
+        return Properties(
             tuple(name for part in parts for name in part.names),
             np.hstack([part.values for part in parts]),
             tuple(kind for part in parts for kind in part.kinds),
         )
 
-    def of_columns(self, columns: Sequence[int]) -> Concepts:
+    def of_columns(self, columns: Sequence[int]) -> Properties:
         """Return some columns, given by number."""
         kept = np.asarray(columns, np.int64)
-        return Concepts(tuple(self.names[j] for j in kept), self.values[:, kept], tuple(self.kinds[j] for j in kept))
+        return Properties(tuple(self.names[j] for j in kept), self.values[:, kept], tuple(self.kinds[j] for j in kept))
 
-    def of_items(self, items: ArrayLike) -> Concepts:
+    def of_items(self, items: ArrayLike) -> Properties:
         """Return the rows of items, given by number; -1 is an item that is not known.
 
         An unknown item has no category and no cluster, and the mean of every number.
@@ -169,9 +169,9 @@ class Concepts:
         rows = np.asarray(items, np.int64)
         ranged = np.array([kind in RANGED for kind in self.kinds], bool)
         unknown = np.where(ranged, self.values.mean(0), 0).astype(np.float32)
-        return Concepts(self.names, np.where(rows[:, None] >= 0, self.values[rows], unknown), self.kinds)
+        return Properties(self.names, np.where(rows[:, None] >= 0, self.values[rows], unknown), self.kinds)
 
-    def supported(self, candidates: ArrayLike, min_support: int = 2) -> Concepts:
+    def supported(self, candidates: ArrayLike, min_support: int = 2) -> Properties:
         """Drop columns that too few of the candidate items have.
 
         Args:
@@ -184,7 +184,7 @@ class Concepts:
         return self.of_columns(np.flatnonzero(support >= min_support).tolist() if len(values) else [])
 
     def newly_covered(self, lists: ArrayLike, base_lists: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which concepts each list covers and its base list does not.
+        """Tell which properties each list covers and its base list does not.
 
         A list covers a category if one of its items has it. A column of numbers counts as newly covered where the
         largest value of the list grows; as numbers have two columns, this is where their range grows.
@@ -229,18 +229,20 @@ def _all_of(kind: Kind, n: int) -> tuple[Kind, ...]:
     return (kind,) * n
 
 
-def _both_ways(name: str, numbers: NDArray[np.float64], kind: Kind) -> Concepts:
+def _both_ways(name: str, numbers: NDArray[np.float64], kind: Kind) -> Properties:
     low, high = np.nanmin(numbers), np.nanmax(numbers)
     scaled = (numbers - low) / (high - low if high > low else 1.0)
     scaled = np.where(np.isnan(scaled), np.nanmean(scaled), scaled).astype(np.float32)
-    return Concepts((f"{name}: high", f"{name}: low"), np.stack([scaled, -scaled], 1), (kind, kind))
+    return Properties((f"{name}: high", f"{name}: low"), np.stack([scaled, -scaled], 1), (kind, kind))
 
 
-def _one_per_value(name: str, given: list[Any]) -> Concepts:
+def _one_per_value(name: str, given: list[Any]) -> Properties:
     held = [[] if it is None else list(it) if isinstance(it, list | tuple | set) else [it] for it in given]
     pairs = [(row, str(value)) for row, values in enumerate(held) for value in values]
-    found = Subtopics.from_pairs(np.array([row for row, _ in pairs]), [value for _, value in pairs], len(given))
-    return Concepts(tuple(f"{name}: {value}" for value in found.names), found.dense(), _all_of("category", len(found)))
+    found = Categories.from_pairs(np.array([row for row, _ in pairs]), [value for _, value in pairs], len(given))
+    return Properties(
+        tuple(f"{name}: {value}" for value in found.names), found.dense(), _all_of("category", len(found))
+    )
 
 
 def _k_means(points: NDArray[np.float64], n: int, generator: np.random.Generator) -> NDArray[np.float64]:

@@ -1,20 +1,20 @@
-"""Exposure goals: one lift per item, added to its score for every user, so that the item is shown often enough.
+"""Exposure goals: one boost per item, added to its score for every user, so that the item is shown often enough.
 
 Let r be the mean range of a user's scores, and accuracy the mean of score / r over the places of all lists. At a
-trade-off t, the lifts maximise
+trade-off t, the boosts maximise
 
     (1 - t) * accuracy + t * weight * goal.
 
-One more showing of an item is worth what it adds to the goal. In units of r, the m-th showing may therefore cost a lift
-of at most t / (1 - t) * weight times
+One more showing of an item is worth what it adds to the goal. In units of r, the m-th showing may therefore cost a
+boost of at most t / (1 - t) * weight times
 
 - ``shown_often``: mean exposure / n for each of n showings. Fewer than n showings count for nothing, so an item that
-  would need a larger lift gets none. The other items are shown n times by the lists that lose the least score.
+  would need a larger boost gets none. The other items are shown n times by the lists that lose the least score.
 - ``gini``: 2 * (share of items that the base lists show at least m times - the same at the mean exposure).
 - ``exposure_entropy``: log(mean exposure / m) / log(number of items).
 
-Items that are shown more often than the mean are never lifted for Gini and entropy. The lifts are prices of an auction:
-they rise until every item is shown as often as it is worth, and then fall as far as the lists allow.
+Items that are shown more often than the mean are never boosted for Gini and entropy. The boosts are prices of an
+auction: they rise until every item is shown as often as it is worth, and then fall as far as the lists allow.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ from recprism.models import Factors
 from recprism.models.factors import COSINE
 from recprism.rule.features import Features
 from recprism.rule.goal import TERMS, Goal, GoalTerm, term_named
-from recprism.rule.kernels.lifts import margins, respond, serve, serve_in_turn, touch
+from recprism.rule.kernels.boosts import margins, respond, serve, serve_in_turn, touch
 from recprism.rule.list_search import ListSearch, terms_of
 from recprism.rule.pool import Pool
 
-STEP = 1e-3  # smallest raise of a lift, as a share of the score range; also the distance to a tie
+STEP = 1e-3  # smallest raise of a boost, as a share of the score range; also the distance to a tie
 ROUNDS = 400  # at each price
-LEVELS_PER_DOUBLING = 2  # prices at which lifts are found, so that a higher price starts from the lifts of a lower one
+LEVELS_PER_DOUBLING = (
+    2  # prices at which boosts are found, so that a higher price starts from the boosts of a lower one
+)
 LOWEST, HIGHEST = 2.0**-9, 2.0**6  # prices, in score ranges
 RUNS_OF_THE_RULE = 4
 USERS_AT_ONCE = 256
@@ -53,22 +55,22 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Lifts:
+class ItemBoosts:
     """One number per item that is added to its score for every user.
 
     Attributes:
         goal: The exposure goal.
         wanted: How often an item is to be shown: n of ``shown_often``; None for Gini and entropy.
-        lift: ``(n_items,)`` float64 in score units, never negative.
-        before: ``(n_items,)`` number of lists that show the item without lifts.
-        after: ``(n_items,)`` number of lists that show it with all lifts.
+        boost: ``(n_items,)`` float64 in score units, never negative.
+        before: ``(n_items,)`` number of lists that show the item without boosts.
+        after: ``(n_items,)`` number of lists that show it with all boosts.
         score_range: Mean over users of the range of their scores.
         n_users: Number of lists.
     """
 
     goal: str
     wanted: int | None
-    lift: Floats = field(repr=False)
+    boost: Floats = field(repr=False)
     before: Counts = field(repr=False)
     after: Counts = field(repr=False)
     score_range: float
@@ -76,57 +78,59 @@ class Lifts:
 
     @property
     def items(self) -> NDArray[np.int64]:
-        """Row numbers of the lifted items, the largest lift first."""
-        order = np.argsort(-self.lift, kind="stable")
-        return order[: int((self.lift > 0).sum())]
+        """Row numbers of the boosted items, the largest boost first."""
+        order = np.argsort(-self.boost, kind="stable")
+        return order[: int((self.boost > 0).sum())]
 
     def applied_to(self, base: Factors) -> Factors:
-        """Return the model with the lifts in its item bias, so that an inner product serves them."""
-        return lifted(base, self.lift)
+        """Return the model with the boosts in its item bias, so that an inner product serves them."""
+        return boosted(base, self.boost)
 
 
-def ranked_with_lifts(items: NDArray[np.int64], scores: Floats, lift: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Add lifts to the scores of candidates, ``(n_users, n)`` each, and return both with the best first."""
-    raised = np.where(items >= 0, scores + lift[items], -np.inf)
+def ranked_with_boosts(items: NDArray[np.int64], scores: Floats, boost: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Add boosts to the scores of candidates, ``(n_users, n)`` each, and return both with the best first."""
+    raised = np.where(items >= 0, scores + boost[items], -np.inf)
     order = np.argsort(-raised, axis=1, kind="stable")
     return np.take_along_axis(items, order, 1), np.take_along_axis(raised, order, 1)
 
 
-def first_in_own_order(items: NDArray[np.int64], raised: Floats, lift: Floats, k: int) -> NDArray[np.int64]:
-    """Put the first k candidates in the order of their scores without lifts: exposure does not depend on the order.
+def first_in_own_order(items: NDArray[np.int64], raised: Floats, boost: Floats, k: int) -> NDArray[np.int64]:
+    """Put the first k candidates in the order of their scores without boosts: exposure does not depend on the order.
 
     Args:
-        items: ``(n_users, n)`` candidates, the largest lifted score first.
-        raised: ``(n_users, n)`` their lifted scores.
-        lift: ``(n_items,)`` the lifts.
+        items: ``(n_users, n)`` candidates, the largest boosted score first.
+        raised: ``(n_users, n)`` their boosted scores.
+        boost: ``(n_items,)`` the boosts.
         k: Length of the lists.
     """
     chosen = items[:, :k]
-    own = np.where(chosen >= 0, raised[:, :k] - lift[chosen], -np.inf)
+    own = np.where(chosen >= 0, raised[:, :k] - boost[chosen], -np.inf)
     order = np.argsort(-own, axis=1, kind="stable")
     return np.concatenate([np.take_along_axis(chosen, order, 1), items[:, k:]], 1)
 
 
-def lifted(base: Factors, lift: Floats) -> Factors:
-    """Return the model with a lift per item, (n_items,), in its item bias.
+def boosted(base: Factors, boost: Floats) -> Factors:
+    """Return the model with a boost per item, (n_items,), in its item bias.
 
     Raises:
-        InputError: If there are lifts for another number of items, or the model ranks by cosine.
+        InputError: If there are boosts for another number of items, or the model ranks by cosine.
     """
-    if base.n_items != len(lift):
-        raise InputError(f"there are lifts for {len(lift)} items, and the model has {base.n_items}")
+    if base.n_items != len(boost):
+        raise InputError(f"there are boosts for {len(boost)} items, and the model has {base.n_items}")
     if base.metric == COSINE:
-        raise InputError("lifts are added to scores and this model ranks by cosine; choose --form rule or user-vectors")
+        raise InputError(
+            "boosts are added to scores and this model ranks by cosine; choose --form rule or user-vectors"
+        )
     old = np.zeros(base.n_items, np.float32) if base.item_bias is None else base.item_bias
-    return replace(base, item_bias=(old + lift).astype(np.float32))
+    return replace(base, item_bias=(old + boost).astype(np.float32))
 
 
-class LiftSearch:
-    """Finds the lifts of an exposure goal, for all users together, at any trade-off.
+class BoostSearch:
+    """Finds the boosts of an exposure goal, for all users together, at any trade-off.
 
-    Without a rule, lists are the k largest lifted scores. A larger trade-off then never gives a worse value of the
-    goal, and trade-offs share their work. With a rule, lists are the rule's, run on lifted scores. The search runs it
-    several times and returns the best lifts that it saw.
+    Without a rule, lists are the k largest boosted scores. A larger trade-off then never gives a worse value of the
+    goal, and trade-offs share their work. With a rule, lists are the rule's, run on boosted scores. The search runs it
+    several times and returns the best boosts that it saw.
 
     Args:
         candidates: ``(n_users, n)`` item numbers, the best first; -1 in empty places.
@@ -158,13 +162,13 @@ class LiftSearch:
         COUNT.read("k", k)
         items = np.ascontiguousarray(candidates, np.int64)
         self._market = _Market(items, np.asarray(scores, np.float64), k, n_items, range_depth)
-        self._best: list[tuple[Floats, Counts]] = []  # lifts and exposure without a price, and up to each level
+        self._best: list[tuple[Floats, Counts]] = []  # boosts and exposure without a price, and up to each level
 
-    def at(self, trade_off: float, rule: ListSearch | None = None, features: Features | None = None) -> Lifts:
-        """Find the lifts at a trade-off.
+    def at(self, trade_off: float, rule: ListSearch | None = None, features: Features | None = None) -> ItemBoosts:
+        """Find the boosts at a trade-off.
 
         Args:
-            trade_off: From 0, no lifts, to 1, exposure alone.
+            trade_off: From 0, no boosts, to 1, exposure alone.
             rule: Makes the lists. Its goals may be subtopic_coverage, ilad and ilad_subtopics.
             features: Data on items and users for the rule.
 
@@ -182,18 +186,18 @@ class LiftSearch:
         A list has the candidates with the largest score plus what one more showing is worth. Nothing is revised.
         """
         market = self._market
-        no_lifts = np.zeros(market.n_items)
-        worth = market.worth(self._goal, self._wanted, market.serve(no_lifts), self._price(trade_off))
-        touched, lift = np.ones(len(market.items), np.bool_), np.full(market.n_items, worth[0])
-        serve_in_turn(market.items, market.scores, worth, lift, touched, market.lists, market.bars)
+        no_boosts = np.zeros(market.n_items)
+        worth = market.worth(self._goal, self._wanted, market.serve(no_boosts), self._price(trade_off))
+        touched, boost = np.ones(len(market.items), np.bool_), np.full(market.n_items, worth[0])
+        serve_in_turn(market.items, market.scores, worth, boost, touched, market.lists, market.bars)
         return market.lists.copy()
 
     def _price(self, trade_off: float) -> float:
         WEIGHT.read("trade_off", trade_off)
         return min(self._weight * trade_off / (1 - trade_off) if trade_off < 1 else HIGHEST, HIGHEST)
 
-    def _for_scores(self, price: float) -> Lifts:
-        """Find lifts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.
+    def _for_scores(self, price: float) -> ItemBoosts:
+        """Find boosts at rising prices; the best value so far is kept, so that a higher price never gives a worse one.
 
         The levels do not depend on the price, so a level that was reached before is not computed again.
         """
@@ -203,39 +207,39 @@ class LiftSearch:
         before = self._best[0][1]
         for level in levels[len(self._best) - 1 :]:
             worth = market.worth(self._goal, self._wanted, before, level)
-            lift, shown = market.settle(self._best[-1][0], worth, whole=self._wanted is not None)
+            boost, shown = market.settle(self._best[-1][0], worth, whole=self._wanted is not None)
             better = self._value(shown) > self._value(self._best[-1][1])
-            self._best.append((lift, shown) if better else self._best[-1])
+            self._best.append((boost, shown) if better else self._best[-1])
         best, after = self._best[len(levels)]
         return self._found(best, before, after)
 
-    def _for_rule(self, price: float, rule: ListSearch, features: Features) -> Lifts:
-        """Alternate between the rule on lifted scores, and lifts for scores that hold the rule's lists.
+    def _for_rule(self, price: float, rule: ListSearch, features: Features) -> ItemBoosts:
+        """Alternate between the rule on boosted scores, and boosts for scores that hold the rule's lists.
 
-        A list of the rule is the k largest of its margins (see ``margins``). Margins without lifts are scores, for
-        which lifts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs
+        A list of the rule is the k largest of its margins (see ``margins``). Margins without boosts are scores, for
+        which boosts can be found as for any scores. They are exact near the lists of the rule only, so the rule runs
         again.
         """
         Goal.parse({**rule.goals, self._goal: 1.0})  # refuses goals that do not combine
-        market, lift = self._market, np.zeros(self._market.n_items)
-        before, scores = _run(market, lift, rule, features)
+        market, boost = self._market, np.zeros(self._market.n_items)
+        before, scores = _run(market, boost, rule, features)
         worth = market.worth(self._goal, self._wanted, before, price)
-        best, after = lift, before
+        best, after = boost, before
         for _ in range(RUNS_OF_THE_RULE if price >= LOWEST else 0):
-            no_lifts = np.zeros(market.n_items)
-            lift, _ = market.with_scores(scores).settle(no_lifts, worth, whole=self._wanted is not None)
-            shown, scores = _run(market, lift, rule, features)
+            no_boosts = np.zeros(market.n_items)
+            boost, _ = market.with_scores(scores).settle(no_boosts, worth, whole=self._wanted is not None)
+            shown, scores = _run(market, boost, rule, features)
             if self._value(shown) > self._value(after):
-                best, after = lift, shown
+                best, after = boost, shown
         return self._found(best, before, after)
 
-    def _found(self, lift: Floats, before: Counts, after: Counts) -> Lifts:
+    def _found(self, boost: Floats, before: Counts, after: Counts) -> ItemBoosts:
         market = self._market
-        return Lifts(self._goal, self._wanted, lift, before, after, market.score_range, len(market.items))
+        return ItemBoosts(self._goal, self._wanted, boost, before, after, market.score_range, len(market.items))
 
 
 def exposure_term(name: str) -> GoalTerm:
-    """Return a goal that lifts reach.
+    """Return a goal that boosts reach.
 
     Raises:
         InputError: It is another goal.
@@ -248,11 +252,11 @@ def exposure_term(name: str) -> GoalTerm:
 
 
 class _Market:
-    """Users' places, for which items compete by their lifts.
+    """Users' places, for which items compete by their boosts.
 
     Args:
         items: ``(n_users, n)`` candidates.
-        scores: ``(n_users, n)`` scores without lifts.
+        scores: ``(n_users, n)`` scores without boosts.
         k: Length of the lists.
         n_items: Size of the catalogue.
         range_depth: How many candidates define a user's range of scores; a rule looks at as many.
@@ -280,48 +284,48 @@ class _Market:
         other.__dict__.update(self.__dict__, scores=scores, by_item=scores.ravel()[self.entries])
         return other
 
-    def serve(self, lift: Floats) -> Counts:
+    def serve(self, boost: Floats) -> Counts:
         """Make all lists, and return how often each item is shown."""
-        return self._serve(lift, np.ones(len(self.items), np.bool_))
+        return self._serve(boost, np.ones(len(self.items), np.bool_))
 
-    def _serve(self, lift: Floats, touched: NDArray[np.bool_]) -> Counts:
+    def _serve(self, boost: Floats, touched: NDArray[np.bool_]) -> Counts:
         """Make the lists of touched users."""
 
         def work(first: int, last: int) -> None:
-            serve(first, last, self.items, self.scores, lift, touched, self.lists, self.bars)
+            serve(first, last, self.items, self.scores, boost, touched, self.lists, self.bars)
 
         share_work(work, len(self.items), USERS_AT_ONCE)
         return np.bincount(self.lists[self.lists >= 0], minlength=self.n_items)
 
-    def settle(self, lift: Floats, worth: Floats, *, whole: bool) -> tuple[Floats, Counts]:
-        """Raise lifts until every item is shown as often as it is worth, then lower them as far as lists allow."""
+    def settle(self, boost: Floats, worth: Floats, *, whole: bool) -> tuple[Floats, Counts]:
+        """Raise boosts until every item is shown as often as it is worth, then lower them as far as lists allow."""
         given_up = np.zeros(self.n_items, np.bool_)
-        for rising, rounds in ((True, ROUNDS), (False, ROUNDS // 10)):  # lists are right before lifts are smallest
+        for rising, rounds in ((True, ROUNDS), (False, ROUNDS // 10)):  # lists are right before boosts are smallest
             touched = np.ones(len(self.items), np.bool_)
             near = np.full((self.n_items, (NEAR if rising else 1) * len(worth)), -1)
             nearest = np.full(self.n_items, -np.inf)
             for _ in range(rounds):
-                shown = self._serve(lift, touched)
-                new = self._responses(lift, shown, worth, whole, rising, given_up, near, nearest)
-                if np.array_equal(new, lift):
+                shown = self._serve(boost, touched)
+                new = self._responses(boost, shown, worth, whole, rising, given_up, near, nearest)
+                if np.array_equal(new, boost):
                     break
-                self._touch(lift, new, touched)
-                if (new < lift).any():  # needs may fall
+                self._touch(boost, new, touched)
+                if (new < boost).any():  # needs may fall
                     nearest[:] = -np.inf
-                lift = new
-            if rising and whole:  # what is still contested after all rounds is not lifted
-                lift = np.where(given_up | (shown < len(worth)), 0.0, lift)
-        return lift, self.serve(lift)
+                boost = new
+            if rising and whole:  # what is still contested after all rounds is not boosted
+                boost = np.where(given_up | (shown < len(worth)), 0.0, boost)
+        return boost, self.serve(boost)
 
-    def _touch(self, lift: Floats, new: Floats, touched: NDArray[np.bool_]) -> None:
+    def _touch(self, boost: Floats, new: Floats, touched: NDArray[np.bool_]) -> None:
         def work(first: int, last: int) -> None:
-            touch(first, last, self.starts, self.users, self.by_item, self.bars, lift, new, touched)
+            touch(first, last, self.starts, self.users, self.by_item, self.bars, boost, new, touched)
 
         share_work(work, self.n_items, ITEMS_AT_ONCE)
 
-    def _responses(self, lift: Floats, shown: Counts, worth: Floats, whole: bool, rising: bool, *state: Any) -> Floats:
-        new = np.empty_like(lift)
-        more = shown, worth, whole, STEP * self.score_range, rising, *state, lift, new
+    def _responses(self, boost: Floats, shown: Counts, worth: Floats, whole: bool, rising: bool, *state: Any) -> Floats:
+        new = np.empty_like(boost)
+        more = shown, worth, whole, STEP * self.score_range, rising, *state, boost, new
 
         def work(first: int, last: int) -> None:
             respond(first, last, self.starts, self.users, self.by_item, self.bars, *more)
@@ -330,7 +334,7 @@ class _Market:
         return new
 
     def worth(self, goal: str, wanted: int | None, before: Counts, price: float) -> Floats:
-        """Return the largest lift that the m-th showing of an item is worth, in score units; see the module."""
+        """Return the largest boost that the m-th showing of an item is worth, in score units; see the module."""
         mean, unit = before.sum() / max(self.n_items, 1), price * self.score_range
         if wanted is not None:
             return np.full(wanted, unit * mean / wanted)
@@ -356,12 +360,12 @@ def _value(goal: str, wanted: int | None) -> Callable[[Counts], float]:
     return lambda shown: float(exposure_entropy(torch.from_numpy(shown)))
 
 
-def _run(market: _Market, lift: Floats, rule: ListSearch, features: Features) -> tuple[Counts, Floats]:
-    """Run the rule on lifted scores; return exposure, and scores without lifts whose k largest are the rule's lists."""
-    lifted = np.where(market.items >= 0, market.scores + lift[market.items], -np.inf)
-    order = np.argsort(-lifted, axis=1, kind="stable")
+def _run(market: _Market, boost: Floats, rule: ListSearch, features: Features) -> tuple[Counts, Floats]:
+    """Run the rule on boosted scores; return exposure, and unboosted scores whose k largest are its lists."""
+    boosted = np.where(market.items >= 0, market.scores + boost[market.items], -np.inf)
+    order = np.argsort(-boosted, axis=1, kind="stable")
     items = np.take_along_axis(market.items, order, 1)
-    values = np.take_along_axis(lifted, order, 1)
+    values = np.take_along_axis(boosted, order, 1)
     pool = Pool.of(items[:, : market.depth], values[:, : market.depth], torch.device("cpu"), market.n_items)
     pool = pool.at_least(market.k)
     positions = np.sort(rule.choose(pool, market.k, features).numpy(), 1)
@@ -373,7 +377,7 @@ def _run(market: _Market, lift: Floats, rule: ListSearch, features: Features) ->
     found = np.full(items.shape, -np.inf)
     terms = terms_of(rule, pool, market.k, features)
     lengths = (items >= 0).sum(1)
-    more = (*terms.subtopics, *terms.directions, shown, terms.prices, terms.discount, terms.fading)
+    more = (*terms.categories, *terms.directions, shown, terms.prices, terms.discount, terms.fading)
 
     def work(first: int, last: int) -> None:
         args = items, relevance, lengths, positions, *more, terms.intents, terms.filling
@@ -381,5 +385,5 @@ def _run(market: _Market, lift: Floats, rule: ListSearch, features: Features) ->
 
     share_work(work, len(items), USERS_AT_ONCE)
     scores = np.empty_like(found)
-    np.put_along_axis(scores, order, np.where(items >= 0, found * spans - lift[items], -np.inf), 1)
+    np.put_along_axis(scores, order, np.where(items >= 0, found * spans - boost[items], -np.inf), 1)
     return shown, scores

@@ -1,4 +1,4 @@
-"""Kernels of re-rankers that compare the subtopics of a list with those of the user.
+"""Kernels of re-rankers that compare the categories of a list with those of the user.
 
 ``greedy`` says what the kernels expect of pools and constants. ``settings`` are the trade-off, a number of the method
 and the tie.
@@ -14,17 +14,17 @@ from recprism.common.compile import compiled
 
 
 @compiled
-def pm2(first: int, last: int, pool: Any, positions: Any, topics: Any, votes: Any, settings: Any) -> None:
+def pm2(first: int, last: int, pool: Any, positions: Any, categories: Any, votes: Any, settings: Any) -> None:
     """Choose for some users; ``votes`` has a row for each user, or one for all."""
     items, relevance, lengths = pool
     for u in range(first, last):
         own = votes[u % len(votes)]
-        _pm2_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, own, settings)
+        _pm2_of_one(items[u, : lengths[u]], relevance[u], positions[u], categories, own, settings)
 
 
 @compiled
-def _pm2_of_one(items: Any, relevance: Any, positions: Any, topics: Any, votes: Any, settings: Any) -> None:
-    (indptr, indices, chances, shares), (trade_off, focus, tie) = topics, settings
+def _pm2_of_one(items: Any, relevance: Any, positions: Any, categories: Any, votes: Any, settings: Any) -> None:
+    (indptr, indices, chances, shares), (trade_off, focus, tie) = categories, settings
     n = len(items)
     taken = np.zeros(n, np.bool_)
     seats, weights = np.zeros(len(votes)), np.empty(len(votes))
@@ -51,44 +51,44 @@ def _pm2_of_one(items: Any, relevance: Any, positions: Any, topics: Any, votes: 
 
 @compiled
 def _write_weights(votes: Any, seats: Any, weights: Any, focus: float, tie: float) -> float:
-    """Write the current weight of each subtopic; return the largest."""
+    """Write the current weight of each category; return the largest."""
     total = 0.0
-    for subtopic in range(len(votes)):
-        weights[subtopic] = votes[subtopic] / (2 * seats[subtopic] + 1)
-        total += weights[subtopic]
+    for category in range(len(votes)):
+        weights[category] = votes[category] / (2 * seats[category] + 1)
+        total += weights[category]
     turn, highest, most = 0, -np.inf, 0.0
-    for subtopic in range(len(votes)):
-        quotient = weights[subtopic] / total
+    for category in range(len(votes)):
+        quotient = weights[category] / total
         if quotient > highest + tie:
-            turn, highest = subtopic, quotient
-        weights[subtopic] = (1 - focus) * quotient
-        most = max(most, weights[subtopic])
+            turn, highest = category, quotient
+        weights[category] = (1 - focus) * quotient
+        most = max(most, weights[category])
     if len(votes) > 0:
         weights[turn] = focus * highest
     return max(most, focus * highest)
 
 
 @compiled
-def calibrated(first: int, last: int, pool: Any, positions: Any, topics: Any, wanted: Any, settings: Any) -> None:
+def calibrated(first: int, last: int, pool: Any, positions: Any, categories: Any, wanted: Any, settings: Any) -> None:
     items, relevance, lengths = pool
     for u in range(first, last):
-        _calibrated_of_one(items[u, : lengths[u]], relevance[u], positions[u], topics, wanted[u], settings)
+        _calibrated_of_one(items[u, : lengths[u]], relevance[u], positions[u], categories, wanted[u], settings)
 
 
 @compiled
-def _calibrated_of_one(items: Any, relevance: Any, positions: Any, topics: Any, wanted: Any, settings: Any) -> None:
+def _calibrated_of_one(items: Any, relevance: Any, positions: Any, categories: Any, wanted: Any, settings: Any) -> None:
     """Choose for one user.
 
-    The fit of a list is the sum over subtopics of wanted * log(mixed), which differs from -KL by a constant. One more
+    The fit of a list is the sum over categories of wanted * log(mixed), which differs from -KL by a constant. One more
     item rescales the whole list, so the logarithms of the current list are computed once for all candidates. Each
-    candidate then changes the logarithms of its own subtopics. The gain from that never rises as more items are chosen,
-    so earlier gains are bounds, as in ``greedy``.
+    candidate then changes the logarithms of its own categories. The gain from that never rises as more items are
+    chosen, so earlier gains are bounds, as in ``greedy``.
     """
-    (indptr, indices, shares), (trade_off, alpha, tie) = topics, settings
+    (indptr, indices, shares), (trade_off, alpha, tie) = categories, settings
     n = len(items)
     value = np.full(n, np.inf)  # as last computed; -inf for chosen candidates
     amount, logs = np.zeros(len(wanted)), np.zeros(len(wanted))
-    count = 0  # chosen items that have subtopics
+    count = 0  # chosen items that have categories
     fit = _write_logs(logs, amount, wanted, 1, alpha)
     for place in range(min(len(positions), n)):
         one_more = _write_logs(logs, amount, wanted, count + 1, alpha)
@@ -99,11 +99,11 @@ def _calibrated_of_one(items: Any, relevance: Any, positions: Any, topics: Any, 
                 continue
             gain = 0.0 if end > start else fit - one_more
             for entry in range(start, end):
-                subtopic = indices[entry]
-                p = wanted[subtopic]
+                category = indices[entry]
+                p = wanted[category]
                 if p > 0:
-                    mixed = (1 - alpha) * (amount[subtopic] + shares[entry]) / (count + 1) + alpha * p
-                    gain += p * (np.log(mixed) - logs[subtopic])
+                    mixed = (1 - alpha) * (amount[category] + shares[entry]) / (count + 1) + alpha * p
+                    gain += p * (np.log(mixed) - logs[category])
             value[c] = (1 - trade_off) * relevance[c] + trade_off * gain
             if value[c] > to_beat:
                 best, best_gain, to_beat = c, gain, value[c] + tie
@@ -119,9 +119,9 @@ def _calibrated_of_one(items: Any, relevance: Any, positions: Any, topics: Any, 
 def _write_logs(logs: Any, amount: Any, wanted: Any, count: int, alpha: float) -> float:
     """Write the logarithm of the mixed distribution for a list of ``count`` items; return the fit."""
     fit = 0.0
-    for subtopic in range(len(wanted)):
-        p = wanted[subtopic]
+    for category in range(len(wanted)):
+        p = wanted[category]
         if p > 0:
-            logs[subtopic] = np.log((1 - alpha) * amount[subtopic] / count + alpha * p)
-            fit += p * logs[subtopic]
+            logs[category] = np.log((1 - alpha) * amount[category] / count + alpha * p)
+            fit += p * logs[category]
     return fit

@@ -1,4 +1,4 @@
-"""Kernels that find one lift per item: lists by lifted score, what an item's lift should be, and a rule's margins."""
+"""Kernels that find one boost per item: lists by boosted score, the boost that an item needs, and a rule's margins."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from recprism.rule.kernels.worth import ACCURACY, DISTANCE, brought, count, take
 
 
 @compiled
-def serve(first: int, last: int, items: Any, scores: Any, lift: Any, touched: Any, lists: Any, bars: Any) -> None:
-    """List the k candidates with the largest score + lift; of equal ones, the first.
+def serve(first: int, last: int, items: Any, scores: Any, boost: Any, touched: Any, lists: Any, bars: Any) -> None:
+    """List the k candidates with the largest score + boost; of equal ones, the first.
 
     Args:
         first: First user.
         last: User after the last one.
         items: Candidates, (n_users, n_candidates); -1 in empty places.
         scores: Their scores, (n_users, n_candidates).
-        lift: Lift of each item, (n_items,).
+        boost: Boost of each item, (n_items,).
         touched: Users whose list is to be made, (n_users,) bool; False afterwards.
         lists: Receives the items, the best first, (n_users, k); -1 in empty places.
         bars: Receives the smallest value in the list, and the largest outside, (n_users, 2); -inf where there is none.
     """
-    k, most = lists.shape[1], lift.max()
+    k, most = lists.shape[1], boost.max()
     top, at = np.empty(k + 1), np.empty(k + 1, np.int64)  # one more place: the best candidate outside
     for u in range(first, last):
         if not touched[u]:
@@ -35,7 +35,7 @@ def serve(first: int, last: int, items: Any, scores: Any, lift: Any, touched: An
         for c in range(items.shape[1]):
             if items[u, c] < 0 or (n > k and scores[u, c] + most <= top[k]):
                 continue
-            value = scores[u, c] + lift[items[u, c]]
+            value = scores[u, c] + boost[items[u, c]]
             if n > k and value <= top[k]:
                 continue
             place = min(n, k)
@@ -51,33 +51,33 @@ def serve(first: int, last: int, items: Any, scores: Any, lift: Any, touched: An
 
 
 @compiled
-def serve_in_turn(items: Any, scores: Any, worth: Any, lift: Any, touched: Any, lists: Any, bars: Any) -> None:
+def serve_in_turn(items: Any, scores: Any, worth: Any, boost: Any, touched: Any, lists: Any, bars: Any) -> None:
     """List the k candidates with the largest score + worth of the item's next showing, one user after another.
 
     Args:
         items: See ``serve``, like the others.
         scores: Of the candidates.
         worth: What the m-th showing of an item is worth, falling, (m,).
-        lift: Worth of the next showing of each item, (n_items,); changed in place.
+        boost: Worth of the next showing of each item, (n_items,); changed in place.
         touched: All True, (n_users,).
         lists: Receives the items.
         bars: Working memory.
     """
-    shown = np.zeros(len(lift), np.int64)
+    shown = np.zeros(len(boost), np.int64)
     for u in range(len(items)):
-        serve(u, u + 1, items, scores, lift, touched, lists, bars)
+        serve(u, u + 1, items, scores, boost, touched, lists, bars)
         for place in range(lists.shape[1]):
             item = lists[u, place]
             if item >= 0:
                 shown[item] += 1
-                lift[item] = worth[shown[item]] if shown[item] < len(worth) else 0.0
+                boost[item] = worth[shown[item]] if shown[item] < len(worth) else 0.0
 
 
 @compiled
 def touch(
-    first: int, last: int, starts: Any, users: Any, scores: Any, bars: Any, lift: Any, new: Any, touched: Any
+    first: int, last: int, starts: Any, users: Any, scores: Any, bars: Any, boost: Any, new: Any, touched: Any
 ) -> None:
-    """Mark the users whose list or bars change with the lifts; the order of a list does not count.
+    """Mark the users whose list or bars change with the boosts; the order of a list does not count.
 
     Args:
         first: First item.
@@ -86,14 +86,14 @@ def touch(
         users: Users by item.
         scores: Scores by item.
         bars: Of the present lists.
-        lift: Present lifts.
-        new: The next lifts.
+        boost: Present boosts.
+        new: The next boosts.
         touched: Receives True, (n_users,).
     """
     for i in range(first, last):
-        if new[i] == lift[i]:
+        if new[i] == boost[i]:
             continue
-        low, high = min(lift[i], new[i]), max(lift[i], new[i])
+        low, high = min(boost[i], new[i]), max(boost[i], new[i])
         for at in range(starts[i], starts[i + 1]):
             user = users[at]
             if scores[at] + low <= bars[user, 0] and scores[at] + high >= bars[user, 1]:
@@ -116,51 +116,52 @@ def respond(
     given_up: Any,
     near: Any,
     nearest: Any,
-    lift: Any,
+    boost: Any,
     new: Any,
 ) -> None:
-    """Set the lift of items to the smallest one that shows them as often as it is worth, with other lifts as they are.
+    """Set the boost of items to the smallest one that shows them as often as it is worth, with other boosts as they
+    are.
 
-    A user's list needs a lift of the item that never falls while other lifts rise. So the lists with the smallest needs
-    are looked for again only when one of them exceeds what the others needed at that time.
+    A user's list needs a boost of the item that never falls while other boosts rise. So the lists with the smallest
+    needs are looked for again only when one of them exceeds what the others needed at that time.
 
     Args:
         first: First item.
         last: Item after the last one.
         starts: Item i is a candidate of users[starts[i]:starts[i + 1]].
         users: Users by item.
-        scores: Scores by item, without lifts.
+        scores: Scores by item, without boosts.
         bars: See ``serve``.
         shown: Number of lists that show the item, (n_items,).
-        worth: Largest lift that the m-th showing of an item is worth, falling, (m,).
+        worth: Largest boost that the m-th showing of an item is worth, falling, (m,).
         whole: Whether fewer than m showings are worth nothing. An item that cannot be shown m times is given up.
-        step: Added to every lift, so that no list depends on a tie.
-        rising: Only raise lifts; otherwise only lower them.
-        given_up: Items without a lift, (n_items,) bool; changed in place.
+        step: Added to every boost, so that no list depends on a tie.
+        rising: Only raise boosts; otherwise only lower them.
+        given_up: Items without a boost, (n_items,) bool; changed in place.
         near: Places in ``users`` with the smallest needs, at least m, (n_items, n) int64; -1 in empty places.
         nearest: The smallest need of all others when ``near`` was filled, (n_items,); -inf where it is not filled.
-        lift: Present lifts, (n_items,).
-        new: Receives the lifts, (n_items,).
+        boost: Present boosts, (n_items,).
+        new: Receives the boosts, (n_items,).
     """
     needs, all_needs = np.empty(len(worth)), np.empty(near.shape[1])
     for i in range(first, last):
-        new[i] = lift[i]
-        if given_up[i] or (shown[i] >= len(worth) if rising else lift[i] == 0):
+        new[i] = boost[i]
+        if given_up[i] or (shown[i] >= len(worth) if rising else boost[i] == 0):
             continue
         n = 0
         for c in range(near.shape[1]):
             if near[i, c] < 0:
                 break
-            need = _need(near[i, c], users, scores, bars, lift[i])
+            need = _need(near[i, c], users, scores, bars, boost[i])
             if n < len(worth) or need < needs[n - 1]:
                 n = _insert(needs, n, need)
         if (needs[n - 1] if n == len(worth) else np.inf) > nearest[i]:
-            nearest[i] = _fill(near[i], all_needs, starts[i], starts[i + 1], users, scores, bars, lift[i])
+            nearest[i] = _fill(near[i], all_needs, starts[i], starts[i + 1], users, scores, bars, boost[i])
             n = 0
             while n < len(worth) and near[i, n] >= 0:
                 needs[n] = all_needs[n]
                 n += 1
-        free = 0  # lists that show the item without a lift
+        free = 0  # lists that show the item without a boost
         while free < n and needs[free] < 0:
             free += 1
         times = free
@@ -171,13 +172,13 @@ def respond(
             new[i] = 0.0
             continue
         wanted = needs[times - 1] + step if times > free else 0.0
-        new[i] = max(lift[i], wanted) if rising else min(lift[i], wanted)
+        new[i] = max(boost[i], wanted) if rising else min(boost[i], wanted)
 
 
 @compiled
-def _need(at: int, users: Any, scores: Any, bars: Any, lift: float) -> float:
-    """Return the lift at which the item ties with the last one of a list that does not have it."""
-    inside = scores[at] + lift > bars[users[at], 1]
+def _need(at: int, users: Any, scores: Any, bars: Any, boost: float) -> float:
+    """Return the boost at which the item ties with the last one of a list that does not have it."""
+    inside = scores[at] + boost > bars[users[at], 1]
     need: float = bars[users[at], int(inside)] - scores[at]
     return need
 
@@ -195,11 +196,11 @@ def _insert(values: Any, n: int, value: float) -> int:
 
 
 @compiled
-def _fill(near: Any, needs: Any, start: int, end: int, users: Any, scores: Any, bars: Any, lift: float) -> float:
+def _fill(near: Any, needs: Any, start: int, end: int, users: Any, scores: Any, bars: Any, boost: float) -> float:
     """Find the lists with the smallest needs, in order; return the smallest need of the others."""
     n, others = 0, np.inf
     for at in range(start, end):
-        need = _need(at, users, scores, bars, lift)
+        need = _need(at, users, scores, bars, boost)
         if not need < np.inf:
             continue
         if n == len(near):
@@ -231,8 +232,8 @@ def margins(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
         *terms: As in ``optimal`` up to ``filling``; exposure and the order have no price here. The last one, ``out``,
             receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
     """
-    indptr, indices, n_subtopics, unit, known, shown, prices, discount, fading, intents, filling, out = terms
-    state = _working_memory(items.shape[1], positions.shape[1], n_subtopics, unit, prices)
+    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, out = terms
+    state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     for u in range(first, last):
         n = lengths[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)

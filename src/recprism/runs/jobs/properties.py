@@ -1,4 +1,4 @@
-"""The concepts that dials have weights for, from the words of a request: categories, item columns, clusters, files."""
+"""The properties that dials have weights for, from words: categories, item columns, clusters, files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import polars as pl
 
 from recprism.budget.problem import Problem
 from recprism.common.ids import known_positions, show_names
-from recprism.data.concepts import Concepts
-from recprism.data.frames import attributes_from_frame, subtopics_from_frame
+from recprism.data.categories import Categories
+from recprism.data.frames import attributes_from_frame, categories_from_frame
+from recprism.data.properties import Properties
 from recprism.data.readers.categories import CategoryColumns, long_categories, read_categories
 from recprism.data.readers.tables import ROW, read_table
-from recprism.data.subtopics import Subtopics
 from recprism.errors import InputError
 from recprism.result.catalogue import titles_of
 from recprism.runs.run import Run
@@ -29,18 +29,18 @@ NAMES = ("item_id", "title", ROW)
 """Columns that say which item a row is about."""
 
 
-def find_concepts(run: Run, words: Sequence[str], problem: Problem, min_support: int = 2) -> Concepts:
-    """Build concepts from the words of a request.
+def find_properties(run: Run, words: Sequence[str], problem: Problem, min_support: int = 2) -> Properties:
+    """Build properties from the words of a request.
 
     Args:
         run: A trained run.
         words: ``categories``, ``popularity``, ``clusters=N`` (of the item vectors), a column of the run's items, or a
-            file. A file has item_id and one row per item, or it is a long table item_id, subtopic[, weight].
+            file. A file has item_id and one row per item, or it is a long table item_id, category[, weight].
         problem: Its candidates count for the support.
-        min_support: How many candidate items a concept must tell from the others.
+        min_support: How many candidate items a property must tell from the others.
 
     Raises:
-        InputError: If a word is unknown, or no concept of it has enough support.
+        InputError: If a word is unknown, or no property of it has enough support.
     """
     if min_support < 1:
         raise InputError(f"--min-support is {min_support}; pass a whole number of at least 1")
@@ -49,55 +49,59 @@ def find_concepts(run: Run, words: Sequence[str], problem: Problem, min_support:
     return _joined([(word, _of_word(run, word, problem, shown, min_support)) for word in words], shown, min_support)
 
 
-def as_subtopics(concepts: Concepts) -> Subtopics:
-    """Return the categories and clusters among concepts as subtopics; columns of numbers are left out."""
-    kept = [j for j, kind in enumerate(concepts.kinds) if kind in ("category", "cluster")]
-    values = concepts.values[:, kept]
+def as_categories(properties: Properties) -> Categories:
+    """Return the categories and clusters among properties as categories; columns of numbers are left out."""
+    kept = [j for j, kind in enumerate(properties.kinds) if kind in ("category", "cluster")]
+    values = properties.values[:, kept]
     item, column = np.nonzero(values)
-    names = np.array([concepts.names[j] for j in kept], dtype=object)
-    return Subtopics.from_pairs(item, names[column], len(values), values[item, column])
+    names = np.array([properties.names[j] for j in kept], dtype=object)
+    return Categories.from_pairs(item, names[column], len(values), values[item, column])
 
 
-def _joined(parts: Sequence[tuple[str, Concepts]], shown: np.ndarray, min_support: int) -> Concepts:
-    """Join the concepts of all words, without those of too little support."""
+def _joined(parts: Sequence[tuple[str, Properties]], shown: np.ndarray, min_support: int) -> Properties:
+    """Join the properties of all words, without those of too little support."""
     found = []
-    for word, concepts in parts:
-        kept = concepts.supported(shown, min_support)
+    for word, properties in parts:
+        kept = properties.supported(shown, min_support)
         if not len(kept):
             raise InputError(
-                f"--concepts {word}: no concept of it tells at least {min_support} candidate items from the others; "
-                "lower --min-support, or name other concepts"
+                f"--properties {word}: no property of it tells at least {min_support} candidate items from the others; "
+                "lower --min-support, or name other properties"
             )
-        if len(kept) < len(concepts):
+        if len(kept) < len(properties):
             log.warning(
-                "%s of %s concepts of %s have too little support", len(concepts) - len(kept), len(concepts), word
+                "%s of %s properties of %s have too little support", len(properties) - len(kept), len(properties), word
             )
         found.append(kept)
     whole = found[0].joined(*found[1:])
     if len(whole) > MOST:
-        raise InputError(f"{len(whole):,} concepts are more than {MOST:,}; raise --min-support, or name fewer of them")
+        raise InputError(
+            f"{len(whole):,} properties are more than {MOST:,}; raise --min-support, or name fewer of them"
+        )
     return whole
 
 
-def _of_word(run: Run, word: str, problem: Problem, shown: np.ndarray, min_support: int) -> Concepts:
+def _of_word(run: Run, word: str, problem: Problem, shown: np.ndarray, min_support: int) -> Properties:
     items = run.items()
     if word in (CATEGORIES, POPULARITY, CLUSTERS) and word in items.columns:
-        log.warning("--concepts %s: the items have a column of this name, which is not used; rename it to use it", word)
+        log.warning(
+            "--properties %s: the items have a column of this name, which is not used; rename it to use it", word
+        )
     if word == CATEGORIES:
-        if not len(problem.subtopics):
-            raise InputError("--concepts categories: the items of this run have no categories; name other concepts")
-        return Concepts.from_subtopics(problem.subtopics)
+        if not len(problem.categories):
+            raise InputError("--properties categories: the items of this run have no categories; name other properties")
+        return Properties.from_categories(problem.categories)
     if word == POPULARITY:
-        return Concepts.from_popularity(problem.split.train.col_counts)
+        return Properties.from_popularity(problem.split.train.col_counts)
     if word.partition("=")[0] == CLUSTERS:
         n = _number_of_clusters(word)
-        return Concepts.from_clusters(problem.factors.item, titles_of(items), n, seed=run.config.seed)
+        return Properties.from_clusters(problem.factors.item, titles_of(items), n, seed=run.config.seed)
     if word in items.columns and word != "item_id":
         return _of_column(items, word, "items.parquet", problem, shown, min_support)
     if not (Path(word).suffix or Path(word).exists()):
         columns = show_names(name for name in items.columns if name != "item_id") or "none"
         raise InputError(
-            f"--concepts {word}: there is no such concept; choose {CATEGORIES}, {POPULARITY}, {CLUSTERS}=N, a file "
+            f"--properties {word}: there is no such property; choose {CATEGORIES}, {POPULARITY}, {CLUSTERS}=N, a file "
             f"with item_id, or a column of the items of this run (which are: {columns})"
         )
     parts = list(_of_file(word, problem, shown, min_support))
@@ -107,15 +111,15 @@ def _of_word(run: Run, word: str, problem: Problem, shown: np.ndarray, min_suppo
 def _number_of_clusters(word: str) -> int:
     given = word.partition("=")[2]
     if word != CLUSTERS and not given.isdecimal():
-        raise InputError(f"--concepts {word}: clusters need a whole number, as in {CLUSTERS}={USUAL_CLUSTERS}")
+        raise InputError(f"--properties {word}: clusters need a whole number, as in {CLUSTERS}={USUAL_CLUSTERS}")
     return int(given) if given else USUAL_CLUSTERS
 
 
-def _of_file(path: str, problem: Problem, shown: np.ndarray, min_support: int) -> Iterator[Concepts]:
+def _of_file(path: str, problem: Problem, shown: np.ndarray, min_support: int) -> Iterator[Properties]:
     """Read a table with one row per item, or a long table of categories."""
     table, ids = read_table(path, required=("item_id",)), problem.split.item_ids
-    if "subtopic" in table.columns:
-        yield Concepts.from_subtopics(subtopics_from_frame(long_categories(table, path).table, ids, where=path))
+    if "category" in table.columns:
+        yield Properties.from_categories(categories_from_frame(long_categories(table, path).table, ids, where=path))
         return
     if known_positions(table["item_id"], ids).is_null().all():
         raise InputError(f"{path}: none of its item ids is an item of the run; both must use the same ids")
@@ -129,7 +133,7 @@ def _of_file(path: str, problem: Problem, shown: np.ndarray, min_support: int) -
 
 def _of_column(
     items: pl.DataFrame, name: str, where: str, problem: Problem, shown: np.ndarray, min_support: int
-) -> Concepts:
+) -> Properties:
     """Read a column: numbers, 0 and 1, or categories in any form that a column of categories may have."""
     column = items[name]
     if not column.dtype.is_nested():
@@ -139,13 +143,13 @@ def _of_column(
     numbers = None if column.dtype.is_nested() else column.cast(pl.Float64, strict=False)
     is_numeric = numbers is not None and numbers.null_count() == column.null_count()
     if numbers is not None and is_numeric and not set(numbers.drop_nulls().unique()) <= {0.0, 1.0}:
-        return Concepts.from_column(name, numbers)
+        return Properties.from_column(name, numbers)
     table = pl.DataFrame({"item_id": items["item_id"], name: column})
     long = read_categories(table, CategoryColumns((name,)), where).table
-    topics = subtopics_from_frame(long, problem.split.item_ids, where=where)
-    count = np.bincount(topics.items.take_rows(shown).indices, minlength=len(topics))
+    categories = categories_from_frame(long, problem.split.item_ids, where=where)
+    count = np.bincount(categories.items.take_rows(shown).indices, minlength=len(categories))
     enough = np.flatnonzero(count >= min_support)  # a column of titles has as many values as items
-    kept = np.isin(topics.items.indices, enough)
-    names = np.array(topics.names, dtype=object)[topics.items.indices[kept]]
+    kept = np.isin(categories.items.indices, enough)
+    names = np.array(categories.names, dtype=object)[categories.items.indices[kept]]
     labels = names if is_numeric else [f"{name}: {value}" for value in names]
-    return Concepts.from_subtopics(Subtopics.from_pairs(topics.items.row_of_entry[kept], labels, len(items)))
+    return Properties.from_categories(Categories.from_pairs(categories.items.row_of_entry[kept], labels, len(items)))

@@ -1,4 +1,4 @@
-"""Subtopics of items: genres, categories, or any labels of which an item can have several."""
+"""Categories of items: genres, categories, or any labels of which an item can have several."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from recprism.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Subtopics:
-    """Which item has which subtopic.
+class Categories:
+    """Which item has which category.
 
     Attributes:
-        names: The subtopics, sorted.
-        items: Items x subtopics.
+        names: The categories, sorted.
+        items: Items x categories.
         weights: ``(n_entries,)`` one per entry of ``items``, or None for 1 each.
     """
 
@@ -32,29 +32,29 @@ class Subtopics:
     def from_pairs(
         cls,
         item: NDArray[Any],
-        subtopic: Sequence[str] | NDArray[Any],
+        category: Sequence[str] | NDArray[Any],
         n_items: int,
         weights: NDArray[Any] | None = None,
-    ) -> Subtopics:
+    ) -> Categories:
         """Build from parallel arrays; of a repeated pair, the last weight counts, and a weight of 0 means no pair.
 
         Args:
             item: ``(n,)`` item numbers.
-            subtopic: ``(n,)`` subtopic names.
+            category: ``(n,)`` category names.
             n_items: Number of items.
             weights: ``(n,)`` weights, or None for 1 each.
 
         Raises:
             InputError: An item number is outside the catalogue, or a weight is negative or not finite.
         """
-        names, number = np.unique(np.asarray(subtopic, dtype=str), return_inverse=True)
+        names, number = np.unique(np.asarray(category, dtype=str), return_inverse=True)
         item = whole_array(item, "item numbers")
         items = SparseRows.from_pairs(item, number, (n_items, len(names)))
         aligned = None
         if weights is not None:
-            given = float32_array(finite_array(weights, "weights of subtopics", least=0), "weights of subtopics")
+            given = float32_array(finite_array(weights, "weights of categories", least=0), "weights of categories")
             if given.shape != item.shape:
-                raise InputError(f"weights of subtopics have shape {given.shape}; pass {len(item)}, one per pair")
+                raise InputError(f"weights of categories have shape {given.shape}; pass {len(item)}, one per pair")
             aligned = np.ones(len(items), np.float32)
             aligned[np.searchsorted(items.keys, item * len(names) + number)] = given
             if not aligned.all():
@@ -67,20 +67,20 @@ class Subtopics:
 
     @property
     def items_without(self) -> int:
-        """Number of items without any subtopic."""
+        """Number of items without any category."""
         return int((self.items.row_counts == 0).sum())
 
     def dense(self) -> NDArray[np.float32]:
-        """``(n_items, n_subtopics)`` weights, 0 where the item does not have the subtopic."""
+        """``(n_items, n_categories)`` weights, 0 where the item does not have the category."""
         full = np.zeros(self.items.shape, np.float32)
         full[self.items.row_of_entry, self.items.indices] = 1.0 if self.weights is None else self.weights
         return full
 
-    def take_items(self, items: NDArray[Any]) -> Subtopics:
-        """Return the subtopics of the given items; those that no item has are dropped."""
+    def take_items(self, items: NDArray[Any]) -> Categories:
+        """Return the categories of the given items; those that no item has are dropped."""
         kept = self.items.take_rows(items)
         weights = None
         if self.weights is not None:
             weights = self.dense()[np.asarray(items)[kept.row_of_entry], kept.indices]
         names = np.asarray(self.names, dtype=object)[kept.indices]
-        return Subtopics.from_pairs(kept.row_of_entry, names, len(items), weights)
+        return Categories.from_pairs(kept.row_of_entry, names, len(items), weights)
