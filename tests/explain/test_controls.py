@@ -158,10 +158,10 @@ def test_the_same_seed_gives_the_same_figures_and_progress_is_reported() -> None
     assert steps == 2 * [("controls", n, total) for n in range(total + 1)]
 
 
-def test_a_frame_of_all_controls() -> None:
+def test_rows_of_all_controls() -> None:
     base, evaluator = world(6)
-    frame = run_controls(noise(base, 6), evaluator, "subtopic_coverage@5", "ndcg@5", draws=2).to_frame()
-    assert frame["control"].to_list() == [
+    rows = run_controls(noise(base, 6), evaluator, "subtopic_coverage@5", "ndcg@5", draws=2).rows()
+    assert [row["control"] for row in rows] == [
         "learned",
         "shuffled among all",
         "shuffled within items",

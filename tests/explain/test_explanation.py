@@ -10,13 +10,11 @@ import numpy as np
 import pytest
 
 from recprism.cmb import CMB
-from recprism.cmb.factors import Change, Evaluator, Explanation, Labels, explain, explain_lists, view_item, view_user
+from recprism.cmb.factors import Change, Evaluator, Explanation, Labels, explain, view_item, view_user
 from recprism.cmb.factors.axes import canonical
 from recprism.cmb.factors.controls import run_controls
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.rivals import reranker
-from recprism.rule import Features
 from recprism.testing.planted import make_planted
 
 METRICS = ("ndcg@10", "subtopic_coverage@10", "catalogue_coverage@10")
@@ -141,17 +139,6 @@ def test_a_user_and_an_item(world: Any, found: Explanation) -> None:
     assert json.dumps([view.to_dict(), item.to_dict()])
     with pytest.raises(InputError, match="user"):
         view_user(found, evaluator, 10_000)
-
-
-def test_lists_of_another_method_are_explained_through_vectors(world: Any) -> None:
-    base, evaluator, labels, _, _ = world
-    candidates, scores = base.rank(50, exclude=evaluator.exclude)
-    lists = reranker("mmr", trade_off=0.7)(candidates, scores, 10, features=Features(vectors=base.item))
-    found = explain_lists(base, lists, evaluator, labels=labels, draws=0)
-    assert found.change.user is not None
-    assert any("%" in note for note in found.notes), "how much of the lists the vectors give back"
-    given_back = [len(set(a) & set(b)) / 10 for a, b in zip(evaluator.lists(found.change.after), lists, strict=True)]
-    assert np.mean(given_back) > 0.98, "twenty factors cannot hold every list"
 
 
 def test_singular_axes_are_the_default_and_named_features_stay(world: Any) -> None:

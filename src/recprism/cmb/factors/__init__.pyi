@@ -1,6 +1,5 @@
 from recprism.cmb.factors.axes import canonical as canonical
 from recprism.cmb.factors.build import explain as explain
-from recprism.cmb.factors.build import explain_lists as explain_lists
 from recprism.cmb.factors.change import Change as Change
 from recprism.cmb.factors.controls import Controls as Controls
 from recprism.cmb.factors.erasure import Erasure as Erasure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ from recprism.cmb.factors.score_directions import Directions, directions
 from recprism.cmb.factors.swaps import find_swaps
 from recprism.cmb.factors.verdict import Verdict
 from recprism.common.progress import ProgressCallback
-from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
-from recprism.forms.dials.solve import lists_to_vectors
 from recprism.metrics.registry import metric_name
 from recprism.models import Factors
 
@@ -107,33 +104,6 @@ def explain(
         nulls=null_erasures(shown, evaluator, seed=seed),
         agreement=agreement,
     )
-
-
-def explain_lists(
-    base: Factors,
-    lists: NDArray[Any],
-    evaluator: Evaluator,
-    objective: str = "subtopic_coverage@10",
-    *,
-    exclude: SparseRows | None = None,
-    **settings: Any,
-) -> Explanation:
-    """Explain lists from another method or from an editor.
-
-    The lists are first compiled into user vectors. The notes of the explanation say how much of the lists these
-    reproduce.
-
-    Args:
-        base: The base model.
-        lists: (n_users, k) item numbers, -1 in empty places.
-        evaluator: Evaluates all users; its metrics must include the objective and the cost.
-        objective: The metric whose gain is explained.
-        exclude: (n_users, n_items) pairs that are never ranked; by default those of the evaluator.
-        **settings: Other arguments of :func:`explain`.
-    """
-    found = lists_to_vectors(base, np.asarray(lists), exclude=evaluator.exclude if exclude is None else exclude)
-    explanation = explain(Change.of(base, found.perturbation), evaluator, objective, **settings)
-    return replace(explanation, notes=(*explanation.notes, found.sentence()))
 
 
 def usual_axes(base: Factors) -> str:

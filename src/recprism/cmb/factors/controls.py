@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from recprism.common.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
 from recprism.metrics import evaluate
 from recprism.metrics.registry import parse
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Array = NDArray[np.float64]
 
@@ -148,12 +145,6 @@ class Controls:
             "unseen": self.unseen,
             "rows": self.rows(),
         }
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return :meth:`rows` as a table."""
-        import polars as pl
-
-        return pl.DataFrame(self.rows(), infer_schema_length=None)
 
 
 def run_controls(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from recprism.cmb.factors.parts import is_small
 from recprism.common.checks import random_generator
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.errors import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 By = Literal["individual", "shared"]
 Which = Literal["top", "least", "random", "matched", "squares"]
@@ -150,12 +147,6 @@ class Erasure:
             "high": float(values.max()),
             "remaining": None if left is None else float(left[:, place].mean()),
         }
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return :meth:`rows` as a table."""
-        import polars as pl
-
-        return pl.DataFrame(self.rows(), infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.errors import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SMALL = 1e-3  # share of the base value; a smaller change is noise, so it is not divided into parts
 
@@ -84,12 +81,6 @@ class Parts:
 
     def to_dict(self) -> dict[str, Any]:
         return {"rows": [row.to_dict() for row in self.rows]}
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per metric."""
-        import polars as pl
-
-        return pl.DataFrame([row.to_dict() for row in self.rows], infer_schema_length=None)
 
 
 def bias_and_rest(change: Change, evaluator: Evaluator) -> Parts:
