@@ -149,6 +149,7 @@ def test_settings_and_items_are_stored(tmp_path: Path) -> None:
     """A rule of settings is a rule file: it answers many requests, and is written and served as any other."""
     ids, scores, own, vectors = candidates(7, 50)
     file = RuleFile.of(ids, categories=own, embeddings=vectors, k=4, trade_off=0.5)
+    assert repr(file).endswith(f"trade_off=0.5, k=4, {len(ids)} items, {len(file.names)} categories)")
     file.write(tmp_path / "rule")
     for served in (ServedRule(file), load_rule(tmp_path / "rule")):
         found = served.rerank(ids, scores)

@@ -26,7 +26,7 @@ SCHEMA, VERSION = "recprism.rule", 2
 FACTS, ARRAYS = "rule.json", "rule.npz"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RuleFile:
     """Everything that makes lists at request time.
 
@@ -199,11 +199,17 @@ class RuleFile:
             "vectors": self.item_vectors is not None,
         }
 
+    def __repr__(self) -> str:
+        goals = "+".join(self.goals) or "boosts"
+        return f"RuleFile({goals}, trade_off={self.trade_off:g}, k={self.k}, {self._size()})"
+
+    def _size(self) -> str:
+        return f"{len(self.item_ids):,} items, {len(self.names)} categories"
+
     def sentences(self, folder: Path) -> list[str]:
         """Return the lines to print."""
-        size = f"{len(self.item_ids):,} items, {len(self.names)} categories"
         load = f"recprism.serving.load_rule({str(folder)!r})"
-        said = [f"rule.json and rule.npz -> {folder}", f"The rule for {size}: {load}."]
+        said = [f"rule.json and rule.npz -> {folder}", f"The rule for {self._size()}: {load}."]
         said.append("Nothing is certified about it." if self.certificate is None else self.certificate.sentence())
         fallen = fallen_back(self.about["fallback_share"], "live")
         if fallen is not None:
