@@ -105,7 +105,7 @@ $(VENV)/.bench: $(VENV)/.test
 	@$(call install,'.[test$(COMMA)adapters]')
 
 $(VENV)/.extras: $(VENV)/.test
-	@$(call install,'.[adapters$(COMMA)mlflow$(COMMA)engines$(COMMA)haystack$(COMMA)ray]')
+	@$(call install,'.[adapters$(COMMA)mlflow$(COMMA)engines$(COMMA)haystack$(COMMA)langchain$(COMMA)llamaindex$(COMMA)ray]')
 
 $(VENV)/.lint: $(VENV)/.core
 	@$(call install,'.[lint]')

@@ -18,6 +18,8 @@ from recprism.__main__ import main
 from recprism.common.lazy import homes_of
 from recprism.errors import MissingDependencyError
 from recprism.integrations import RecprismRanker
+from recprism.integrations.langchain import RecprismCompressor
+from recprism.integrations.llamaindex import RecprismPostprocessor
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is not None, reason="torch is installed: `make test-light` tests what is said without it"
@@ -93,6 +95,10 @@ def test_other_attributes_are_as_ever() -> None:
 def test_a_component_names_its_own_extra() -> None:
     with pytest.raises(MissingDependencyError, match=SENTENCE.format("RecprismRanker", "haystack")):
         RecprismRanker("export")
+    with pytest.raises(MissingDependencyError, match=SENTENCE.format("RecprismCompressor", "langchain")):
+        RecprismCompressor()
+    with pytest.raises(MissingDependencyError, match=SENTENCE.format("RecprismPostprocessor", "llamaindex")):
+        RecprismPostprocessor()
 
 
 def test_every_command_says_what_to_install(

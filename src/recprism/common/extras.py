@@ -32,6 +32,8 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "cornac": ("cornac",),
     "lenskit": ("lenskit",),
     "haystack": ("haystack",),
+    "langchain": ("langchain_core",),
+    "llamaindex": ("llama_index",),
     "contest": ("ortools",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "ray": ("ray",),
