@@ -55,7 +55,7 @@ def audit(
     Returns:
         A table and a front for each goal.
     """
-    goals = [goal] if isinstance(goal, str | Mapping | Goal) else goal or default_goals(problem)
+    goals = [goal] if isinstance(goal, str | Mapping | Goal) or callable(goal) else goal or default_goals(problem)
     problem = problem if clusters is None else problem.with_clusters(clusters)
     questions = BudgetQuestion.each(goals, budgets, guards, confidence=confidence, part=certify_on)
     found = cost_of_diversity(problem, questions, show=show, on_step=on_step)
@@ -80,7 +80,8 @@ def diversify(
     Args:
         problem: The model and what judges it.
         goal: What to raise: subtopic_coverage, alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad,
-            catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}.
+            catalogue_coverage, or several, as in "sc+ilad" or {"sc": 2, "ilad": 1}. A function of one list may be
+            a goal: it takes ``categories`` or ``vectors``, with a row per item, and a module defines it.
         budget: The share of NDCG@k that may be lost, 0.05 or "5%".
         guards: Further metrics, and the share of each that may be lost.
         constraints: :class:`recprism.rule.Constraints`, or a mapping of its arguments; items are ids, categories are

@@ -48,7 +48,8 @@ def goal_option(show_default: bool | str = True) -> typer.models.OptionInfo:
         metavar="GOAL",
         help="The metric to raise, or several, as in sc+ilad, or with weights, as in sc=2,ilad=1. There are "
         "subtopic_coverage (short: sc), alpha_ndcg, alpha_ndcg_relevant, err_ia, ilad_subtopics, ilad and "
-        "catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini and exposure_entropy.",
+        "catalogue_coverage (pc); for exposure: shown_often, shown_N_times, gini and exposure_entropy; and functions "
+        "of one list, as module:name, with RECPRISM_IMPORT=module.",
         show_default=show_default,
     )
     return found

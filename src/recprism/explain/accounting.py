@@ -329,7 +329,7 @@ class _Measure:
             shared = self.member / self.member.sum(1, keepdims=True)
             found = self.units[goal] * ((shown > 0) @ shared) / n
         else:
-            found[-1] = parts.of("distance").mean()
+            found[-1] = parts.total.mean()
         return found
 
     def _relevance(self, lists: Lists) -> Array:

@@ -34,6 +34,12 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
     if rule.goal.ties_users:
         raise InputError(NOT_ONE_LIST.format(TIED_TOGETHER))
     problem.constraints.require_one_list()
+    function = rule.goal.function
+    if function is not None and function.hindrance is not None:
+        raise InputError(
+            f"a request waits for the rule, so the goal {function.name} must be compiled, and numba does not compile "
+            f"it ({function.hindrance}); export another form, or write live lists with `recprism recommend`"
+        )
     goals = rule.goal.searched
     features, n_items = problem.features, len(problem.split.item_ids)
     missing = {name: weight for name, weight in goals.items() if name not in rule.units}
@@ -62,7 +68,7 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
         boosts=rule.boosts,
         item_vectors=_vectors(problem) if vectors else None,
         **(_histories(problem) if histories else {}),
-        about={"recprism": __version__},
+        about={"recprism": __version__, **({} if function is None else {"function": function.fingerprint})},
     )
 
 

@@ -21,6 +21,7 @@ from recprism.common.files import atomic_folder, readable, require_new_folder, w
 from recprism.errors import InputError
 from recprism.forms._own_items import own_items
 from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.kernels.prices import function_in
 
 SCHEMA, VERSION = "recprism.rule", 2
 FACTS, ARRAYS = "rule.json", "rule.npz"
@@ -170,6 +171,8 @@ class RuleFile:
                 arrays: dict[str, Any] = {name: np.ascontiguousarray(stored[name]) for name in stored.files}
             certificate = facts.pop("certificate")
             found = cls(**facts, **arrays, certificate=None if certificate is None else Promise.from_dict(certificate))
+        if (function := function_in(found.goals)) is not None:
+            function.require(found.about.get("function"))
         if not found.fits_together():
             raise InputError(f"{folder}: its arrays do not fit together; export the rule again")
         if found.certificate is not None and found.certificate.tested != found.tested():

@@ -59,6 +59,8 @@ class Metric:
 METRICS: dict[str, Metric] = {}
 FAMILIES: dict[str, Callable[[str, int], Metric]] = {}
 """Metrics with a number in their name: "shown_N_times" -> f(name, N)."""
+LIST_FUNCTIONS: dict[str, Metric] = {}
+"""Metrics of goals that are functions of a list, by "module:name". They are computed only where they are named."""
 ALIASES = {
     "coverage": "catalogue_coverage",
     "pc": "catalogue_coverage",  # the paper: prediction coverage
@@ -94,5 +96,5 @@ def register_family(name: str, make: Callable[[str, int], Metric]) -> None:
 
 
 def plain_name(name: str) -> str:
-    """Return a name in lower case, with _ between words."""
-    return name.strip().lower().replace("-", "_").replace(" ", "_")
+    """Return a name in lower case, with _ between words; ``module:name`` stays as it is."""
+    return name.strip() if ":" in name else name.strip().lower().replace("-", "_").replace(" ", "_")

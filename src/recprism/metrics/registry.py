@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from recprism.errors import InputError
 from recprism.metrics import _intents, accuracy, calibration, catalogue, diversity, strata  # noqa: F401
-from recprism.metrics.metric import ALIASES, FAMILIES, METRICS, Metric, plain_name, register
+from recprism.metrics.metric import ALIASES, FAMILIES, LIST_FUNCTIONS, METRICS, Metric, plain_name, register
 
 __all__ = ["ALIASES", "METRICS", "register"]  # here rather than in ``metric``, where not all metrics are known yet
 
@@ -112,6 +112,8 @@ def find(name: str) -> Metric:
         return next(make for family, make in FAMILIES.items() if family == plain.replace(str(number), "N"))(
             plain, number
         )
+    if plain in LIST_FUNCTIONS:
+        return LIST_FUNCTIONS[plain]
     if plain not in METRICS:
         close = get_close_matches(plain, [*METRICS, *ALIASES], n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(METRICS))}"

@@ -8,6 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from recprism.common.threads import share_work
+from recprism.errors import InputError
 from recprism.rule.features import Features
 from recprism.rule.goal import Goal
 from recprism.rule.kernels.optimal import fill_greedily
@@ -24,6 +25,11 @@ class Greedy(ListSearch):
     this one is what its search finds. If order has no value, the chosen items are sorted by score. For
     "catalogue_coverage", users are served one after another, and an item counts in the first list that shows it.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (function := Goal.parse(self.goals).function) is not None:
+            raise InputError(f"greedy fills places by what an item adds, and {function.name} values whole lists")
 
     def choose(self, pool: Pool, k: int, features: Features) -> Tensor:
         positions = most_relevant(pool, k)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recprism.rule.kernels.optimal import CHAIN, MOVES
 from recprism.rule.kernels.prices import TIE
-from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, CATEGORY, DISTANCE, HISTORY_WEIGHT, SHOWN
+from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, CATEGORY, DISTANCE, HISTORY_WEIGHT, OF_FUNCTION, SHOWN
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -22,7 +22,7 @@ CELLS = 1 << 28  # of the largest temporary arrays together
 
 def covers(terms: Terms) -> bool:
     """Return whether the goals look at sets of categories alone: neither order, nor distances, nor other lists."""
-    return not terms.prices[[ALPHA_DCG, DISTANCE, SHOWN]].any()
+    return not terms.prices[[ALPHA_DCG, DISTANCE, SHOWN, OF_FUNCTION]].any()
 
 
 def search_batched(pool: Pool, k: int, terms: Terms) -> Tensor:

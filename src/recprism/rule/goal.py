@@ -1,13 +1,14 @@
 """Goals: what lists should have more of. Words become a :class:`Goal` where they enter; inside, goals are objects.
 
-A new goal is a subclass of :class:`GoalTerm` and a call of :func:`register_goal`.
+A new goal is a subclass of :class:`GoalTerm` and a call of :func:`register_goal`, or a function of one list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from functools import cache
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,17 @@ from recprism.common.checks import POSITIVE
 from recprism.errors import InputError
 from recprism.metrics.catalogue import OFTEN
 from recprism.metrics.ideal import catalogue_alpha_dcg
+from recprism.metrics.metric import LIST_FUNCTIONS
 from recprism.metrics.registry import canonical, number_in
+from recprism.rule._function_metric import metric_of
 from recprism.rule.features import Features
+from recprism.rule.kernels.list_function import CATEGORIES, VECTORS, ListFunction, known_function
 from recprism.rule.kernels.prices import ALPHA, SEARCHED, SearchTerm
-from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE, SHOWN
+from recprism.rule.kernels.worth import CATEGORY, DISTANCE, OF_FUNCTION, SHOWN
 
 TRADE_OFFS = tuple(round(step / 80, 4) for step in range(1, 33))  # 0.0125 to 0.4
 SMALL_STEPS = tuple(round(0.01 * 40 ** (step / 32), 3) for step in range(33))  # 0.01 to 0.4, each 1.12 times the last
+FEW_STEPS = tuple(round(0.005 * 80 ** (step / 12), 4) for step in range(13))  # 0.005 to 0.4; each takes long
 LARGE_STEPS = tuple(round(step / 40, 3) for step in range(1, 33))  # 0.025 to 0.8
 
 
@@ -55,8 +60,8 @@ class GoalTerm:
     """
 
     name: str
-    needs: ClassVar[tuple[str, ...]] = ("categories",)
-    search: ClassVar[SearchTerm | None] = None
+    needs: tuple[str, ...] = ("categories",)
+    search: SearchTerm | None = None
     steps: ClassVar[tuple[float, ...]] = TRADE_OFFS
     showings: int | None = None
 
@@ -66,8 +71,8 @@ class GoalTerm:
 
     @property
     def looks_at_order(self) -> bool:
-        """Whether the order inside a list has a value."""
-        return self.search is not None and self.search.price == ALPHA_DCG
+        """Whether the order inside a list can have a value."""
+        return self.search is not None and self.search.by_order
 
     @property
     def ties_users(self) -> bool:
@@ -178,6 +183,23 @@ class ExposureEntropy(Gini):
     name = "exposure_entropy"
 
 
+class FunctionGoal(GoalTerm):
+    """What a Python function returns for a list.
+
+    Args:
+        function: The function.
+    """
+
+    steps = FEW_STEPS
+
+    def __init__(self, function: ListFunction) -> None:
+        self.name, self.search, self.function = function.name, SearchTerm.of(function), function
+        self.needs = tuple(it for it in (CATEGORIES, VECTORS) if it in function.takes)
+
+    def unit(self, data: GoalData) -> float:  # noqa: ARG002 (the metric is what the function returns)
+        return 1.0
+
+
 TERMS: dict[str, GoalTerm] = {}
 
 
@@ -214,12 +236,20 @@ def term_named(name: str) -> GoalTerm:
         InputError: There is none.
     """
     plain = canonical(name)
+    if ":" in plain:
+        return _function_goal(known_function(plain))
     showings = number_in(plain)
     if showings is not None:
         return ShownOften(plain, showings)
     if plain not in TERMS:
         raise InputError(f"there is no path towards {plain!r}; goals are {', '.join(TERMS)}, several joined by +")
     return TERMS[plain]
+
+
+@cache
+def _function_goal(function: ListFunction) -> FunctionGoal:
+    LIST_FUNCTIONS[function.name] = metric_of(function)
+    return FunctionGoal(function)
 
 
 @dataclass(frozen=True)
@@ -256,7 +286,8 @@ class Goal:
         """Read a goal.
 
         Args:
-            words: "sc+ilad" for equal weights, "sc=2,ilad=1" or a mapping for others, or a goal.
+            words: "sc+ilad" for equal weights, "sc=2,ilad=1" or a mapping for others, or a goal. A function of one
+                list is given itself, or as "module:name"; see ``recprism.rule.kernels.list_function.ListFunction``.
 
         Raises:
             InputError: A name is unknown, a weight is no number above 0, or the metrics do not combine.
@@ -264,7 +295,9 @@ class Goal:
         if isinstance(words, Goal):
             return words
         if isinstance(words, Mapping):
-            return cls(tuple(words.items()))
+            return cls(tuple((it if isinstance(it, str) else known_function(it).name, w) for it, w in words.items()))
+        if not isinstance(words, str):
+            return cls(((known_function(words).name, 1.0),))
         if "=" not in words:
             return cls(tuple((name, 1.0) for name in words.split("+")))
         return cls(tuple(_weighted(word) for word in words.split(",")))
@@ -295,6 +328,11 @@ class Goal:
         return {name: weight for name, weight in self.pairs if not term_named(name).is_exposure}
 
     @property
+    def function(self) -> ListFunction | None:
+        """The goal that is a function of one list, if there is one."""
+        return next((term.function for term in self.terms if isinstance(term, FunctionGoal)), None)
+
+    @property
     def steps(self) -> tuple[float, ...]:
         """Trade-offs of the path."""
         return self.terms[0].steps if len(self.terms) == 1 else TRADE_OFFS
@@ -313,7 +351,7 @@ class Goal:
         return tuple(f"{name}@{k}" for name in self.weights)
 
 
-Words = str | Mapping[str, float] | Goal
+Words = str | Mapping[Any, float] | Goal | Callable[..., Any]
 """What a goal can be written as."""
 
 
@@ -335,8 +373,17 @@ def _require_one_measure(terms: Iterable[GoalTerm]) -> None:
     for term in sorted(terms, key=lambda it: it.name):
         price = None if term.search is None else term.search.price
         if price in by_price:
+            if price == OF_FUNCTION:
+                raise InputError(f"{by_price[price]} and {term.name} are both functions; write one that adds them up")
             raise InputError(f"{by_price[price]} and {term.name} are two ways to measure one goal; choose one of them")
         by_price[price] = term.name
         if exposure and (term.looks_at_order or term.ties_users):
             possible = [name for name, it in SEARCHED.items() if it.price in (CATEGORY, DISTANCE)]
             raise InputError(f"an exposure goal does not combine with {term.name}; choose {', '.join(possible)}")
+    of_list = next((term for term in terms if isinstance(term, FunctionGoal)), None)
+    if of_list is None:
+        return
+    if SHOWN in by_price:
+        raise InputError(f"{by_price[SHOWN]} ties all lists, and {of_list.name} values one; choose one of them")
+    if "vectors" in of_list.needs and by_price.get(DISTANCE, "ilad") != "ilad":
+        raise InputError(f"{of_list.name} takes item vectors, and {by_price[DISTANCE]} others; combine it with ilad")

@@ -19,10 +19,10 @@ from recprism.metrics.operations import discounts
 from recprism.rule._batched import covers, search_batched
 from recprism.rule.base import Reranker
 from recprism.rule.features import Features
+from recprism.rule.function_search import search_kernel
 from recprism.rule.goal import Goal, GoalData, term_named
-from recprism.rule.kernels.optimal import search_kernel
-from recprism.rule.kernels.prices import TIE, fading_of, filling_of, prices_of, search_terms
-from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE
+from recprism.rule.kernels.prices import TIE, fading_of, filling_of, function_in, prices_of, search_terms
+from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE, OF_FUNCTION, SHOWN
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
@@ -83,7 +83,8 @@ class ListSearch(Reranker):
 def terms_of(method: ListSearch, pool: Pool, k: int, features: Features) -> Terms:
     """Return what a search counts for the candidates of a pool."""
     goals, t, discount = method.goals, float(method.trade_off), discounts(k).numpy()
-    by_category = any(it.price in (CATEGORY, ALPHA_DCG) for it in search_terms(goals)) or method.history_weight > 0
+    counted = (CATEGORY, ALPHA_DCG, OF_FUNCTION)
+    by_category = any(it.price in counted for it in search_terms(goals)) or method.history_weight > 0
     unknown = {name: weight for name, weight in goals.items() if name not in method.units}
     units = {**goal_units(unknown, features, k, pool.n_users, pool.n_items), **method.units}
     return Terms(
@@ -94,6 +95,7 @@ def terms_of(method: ListSearch, pool: Pool, k: int, features: Features) -> Term
         fading_of(goals, discount),
         features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
         filling_of(k),
+        function_in(goals),
     )
 
 
@@ -112,17 +114,19 @@ def search(pool: Pool, k: int, terms: Terms) -> Tensor:
     positions = most_relevant(pool, k)
     shown = torch.bincount(pool.items.gather(1, positions.clamp(min=0))[positions >= 0], minlength=pool.n_items)
     arrays = [tensor.numpy() for tensor in (pool.items, pool.relevance, pool.lengths, positions)]
-    kernel = search_kernel(terms.prices)
+    kernel = search_kernel(terms.prices, terms.function)
 
     def improve(step: int, prices: NDArray[np.float64]) -> None:
         more = terms.arrays(shown.numpy(), prices)
         share_work(lambda first, last: kernel(first, last, *arrays, *more, TIE), pool.n_users, step)
 
-    if terms.prices[4] == 0:
+    if terms.prices[SHOWN] == 0:
         improve(USERS_AT_ONCE, terms.prices)
         return positions
     for stage in range(1, STAGES + 1):  # on one thread, because each user's list affects the next one's
-        improve(pool.n_users, terms.prices * np.array([1, 1, 1, 1, stage / STAGES, 1, 1, 1]))
+        prices = terms.prices.copy()
+        prices[SHOWN] *= stage / STAGES
+        improve(pool.n_users, prices)
     return positions
 
 
@@ -133,10 +137,11 @@ def most_relevant(pool: Pool, k: int) -> Tensor:
 
 
 def directions_of(goals: Mapping[str, float], features: Features) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    distance = next((it for it in search_terms(goals) if it.price == DISTANCE), None)
-    if distance is None:
+    terms = search_terms(goals)
+    by_vectors = any(it.by_vectors for it in terms)
+    if not by_vectors and all(it.price != DISTANCE for it in terms):
         return np.zeros((1, 1)), np.zeros(1, np.bool_)
-    directions = features.vector_directions if distance.by_vectors else features.category_directions
+    directions = features.vector_directions if by_vectors else features.category_directions
     return np.ascontiguousarray(directions.unit.cpu().numpy()), directions.known.cpu().numpy()
 
 

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from recprism.rule.features import Features
 from recprism.rule.kernels.parts import PARTS, value_lists
-from recprism.rule.kernels.worth import DISTANCE
+from recprism.rule.kernels.worth import DISTANCE, OF_FUNCTION
 from recprism.rule.list_search import ListSearch, terms_of
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
+OF_FUNCTION_PART = "function"
 MAX_CELLS = 1 << 22  # float64 values of the largest temporary array
 
 Ints = NDArray[np.int64]
@@ -27,7 +28,8 @@ class Parts:
     """The parts of the value of lists; all of them together are the objective.
 
     Attributes:
-        values: Relevance, coverage, alpha_dcg (or ERR-IA), distance, exposure and history of each list, (n, 6).
+        values: Relevance, coverage, alpha_dcg (or ERR-IA), distance, exposure and history of each list, (n, 6), and
+            what a function of the list adds, if there is one, (n, 7).
         by_category: Coverage and alpha_dcg by name: what each category is worth over all lists, (n_categories,).
     """
 
@@ -36,7 +38,7 @@ class Parts:
 
     def of(self, part: str) -> Array:
         """Return one part of each list, (n,)."""
-        return np.asarray(self.values[:, PARTS.index(part)])
+        return np.asarray(self.values[:, (*PARTS, OF_FUNCTION_PART).index(part)])
 
     @property
     def total(self) -> Array:
@@ -78,6 +80,9 @@ class Objective:
         values, by_category = np.zeros((len(items), len(PARTS))), np.zeros((2, self.terms.categories[2]))
         lists = np.ascontiguousarray(items, np.int64), np.ascontiguousarray(relevance, np.float64)
         value_lists(*lists, rows, values, by_category, *self.arrays(shown))
+        if (function := self.terms.function) is not None:
+            priced = self.terms.prices[OF_FUNCTION] * function.values(lists[0], *self.terms.data)
+            values = np.column_stack([values, priced])
         return Parts(values, dict(zip(("coverage", "alpha_dcg"), by_category, strict=True)))
 
     def distance_by_category(self, items: NDArray[Any]) -> Array:

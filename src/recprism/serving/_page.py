@@ -15,11 +15,11 @@ from recprism.explain.reasons.codes import GRID, PRECISION, first_present
 from recprism.explain.reasons.compared import Candidates, Compared, Differences, Groups, as_rows, compare
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
-from recprism.rule.kernels.optimal import search_kernel
-from recprism.rule.kernels.prices import TIE
+from recprism.rule.function_search import search_kernel
+from recprism.rule.kernels.prices import PRICES, TIE
 from recprism.serving._fields import Fields, field_limits
 from recprism.serving._pool import Pool
-from recprism.serving._prepared import PRICES, Intents, PreparedRule
+from recprism.serving._prepared import Intents, PreparedRule
 
 ENOUGH = 3  # times the length of a list: fewer candidates leave little to choose from
 
@@ -229,7 +229,7 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
         return starts
     lists = as_rows(starts)
     goals = _goals(pages, trade_off)
-    search_kernel(goals[PRICES])(0, len(pages), *candidates, lists, *goals, TIE)
+    search_kernel(goals[PRICES], rule.function)(0, len(pages), *candidates, lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
 
 

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
-from recprism.rule.kernels.prices import compares_vectors, fading_of, filling_of, looks_at_order, prices_of
+from recprism.rule.kernels.prices import compares_vectors, fading_of, filling_of, function_in, looks_at_order, prices_of
 from recprism.serving._kernels.history import add_shares
 
-PRICES = 6  # the place of the prices in ``PreparedRule.goal_arrays``
 KEPT_PRICES = 256  # sets of prices that are remembered, by goals, trade-off and length
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
@@ -47,6 +46,7 @@ class PreparedRule:
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
         boosts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
         by_rank: Whether no goal looks at the order inside a list.
+        function: The goal that is a function of a list, if there is one.
         vectors: Vectors of the items and what they are multiplied by; None if no goal looks at their distances.
     """
 
@@ -59,11 +59,16 @@ class PreparedRule:
         self._known = np.concatenate([file.known, np.zeros(1, file.known.dtype)])
         self.boosts = None if file.boosts is None else np.append(file.boosts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
-        self.by_rank = not looks_at_order(file.goals)
+        self.by_rank, self.function = not looks_at_order(file.goals), function_in(file.goals)
         self.vectors = (file.unit, self._known) if compares_vectors(file.goals) else None
         users = [] if file.history_users is None else file.history_users.tolist()
         self._row_of: dict[Id, int] = {one: at for at, one in enumerate(users)}
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
+
+    @property
+    def gives_reasons(self) -> bool:
+        """Whether the rule says why each item is in a list: not if boosts or a function choose items."""
+        return self.boosts is None and self.function is None
 
     @cached_property
     def n_present(self) -> int:

@@ -90,6 +90,11 @@ class Page:
             return cls.of(other, rule, user, seen=seen, forgotten=forgotten)
         rule = _with_unit(problem, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
+        if rule.goal.function is not None:
+            raise InputError(
+                f"the goal {rule.goal.function.name} is a function of whole lists, so no item has a share of its "
+                "value; there are reasons for goals that recprism knows"
+            )
         if rule.boosts is not None:
             raise InputError("this rule boosts items for all users; `recprism explain RUN` says why each is boosted")
         items, scores = problem.candidates_after([], rule.candidates, rows)

@@ -59,8 +59,9 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
             - shown: Number of lists that show the item, (n_items,) int64; updated in place. If it has a price, one
               thread must serve all users.
             - prices: Value of accuracy, one more category, alpha-DCG or ERR-IA, the distance of one pair, one more
-              item, and the match with a user's history, (8,). The seventh is the share of a category that one item
-              takes away from later ones. The last is 1 if an item gains as much as its relevance, else 0.
+              item, and the match with a user's history, (9,). The seventh is the share of a category that one item
+              takes away from later ones. The eighth is 1 if an item gains as much as its relevance, else 0. The last
+              is that of a function of the list, which no kernel looks at; see ``recprism.rule.function_search``.
             - discount: Discount of each place for accuracy, (k,).
             - fading: The same for alpha-DCG or ERR-IA, (k,).
             - intents: Weights of categories, (n_users, n_categories).
@@ -105,11 +106,6 @@ def optimal_in_order(
             value = _improve_in_order(items[u, :n], relevance[u], greedy[:k], positions[u, :k], goals, state, tie)
             if value > found + tie:
                 copy_list(greedy[:k], positions[u])
-
-
-def search_kernel(prices: Any) -> Any:
-    """Return the search for these prices: a goal that looks at the order has a price."""
-    return optimal_in_order if prices[ALPHA_DCG] > 0 else optimal
 
 
 @compiled

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
+from recprism.rule.kernels.list_function import VECTORS, ListFunction, known_function
 from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -17,6 +18,7 @@ from recprism.rule.kernels.worth import (
     CATEGORY,
     DISTANCE,
     HISTORY_WEIGHT,
+    OF_FUNCTION,
     REPEATS,
     SHOWN,
 )
@@ -24,22 +26,35 @@ from recprism.rule.kernels.worth import (
 TIE = 1e-11  # values closer than this count as equal, because the order of a sum affects them; the better rank wins
 TIED_TOGETHER = "catalogue_coverage"  # the goal under which one user's list depends on the lists of others
 ALPHA = 0.5
+PRICES = 6  # the place of the prices among what kernels take
 
 
 class SearchTerm(NamedTuple):
     """How the search counts a goal. Goals with one price are several ways to measure one thing.
 
     Attributes:
-        price: Position of its price in ``prices``: CATEGORY, ALPHA_DCG, DISTANCE or SHOWN.
+        price: Position of its price in ``prices``: CATEGORY, ALPHA_DCG, DISTANCE, SHOWN or OF_FUNCTION.
         by_relevance: Whether an item gains as much as its relevance: its score, scaled to 0 .. 1 among the candidates.
         by_place: Whether gains are divided by the place, instead of by the logarithm as in DCG.
-        by_vectors: Whether distances are those of item vectors, instead of those of categories.
+        by_vectors: Whether item vectors count, instead of vectors of categories.
+        function: What values a list, for OF_FUNCTION.
     """
 
     price: int
     by_relevance: bool = False
     by_place: bool = False
     by_vectors: bool = False
+    function: ListFunction | None = None
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the order inside a list can have a value."""
+        return self.price in (ALPHA_DCG, OF_FUNCTION)
+
+    @classmethod
+    def of(cls, function: ListFunction) -> SearchTerm:
+        """Return how the search counts a function."""
+        return cls(OF_FUNCTION, by_vectors=VECTORS in function.takes, function=function)
 
 
 SEARCHED = {
@@ -60,19 +75,29 @@ def search_terms(goals: Iterable[str]) -> list[SearchTerm]:
     Raises:
         InputError: A goal is not known here.
     """
-    unknown = [name for name in goals if name not in SEARCHED]
-    if unknown:
-        raise InputError(f"the goal {unknown[0]!r} is not registered; import the module that registers it first")
-    return [SEARCHED[name] for name in goals]
+    return [_term_of(name) for name in goals]
+
+
+def _term_of(name: str) -> SearchTerm:
+    if ":" in name:
+        return SearchTerm.of(known_function(name))
+    if name not in SEARCHED:
+        raise InputError(f"the goal {name!r} is not registered; import the module that registers it first")
+    return SEARCHED[name]
+
+
+def function_in(goals: Iterable[str]) -> ListFunction | None:
+    """Return the goal that is a function of a list, if there is one."""
+    return next((term.function for term in search_terms(goals) if term.function is not None), None)
 
 
 def looks_at_order(goals: Iterable[str]) -> bool:
-    """Return whether the order inside a list has a value of its own."""
-    return any(term.price == ALPHA_DCG for term in search_terms(goals))
+    """Return whether the order inside a list can have a value of its own."""
+    return any(term.by_order for term in search_terms(goals))
 
 
 def compares_vectors(goals: Iterable[str]) -> bool:
-    """Return whether distances of item vectors count."""
+    """Return whether item vectors count."""
     return any(term.by_vectors for term in search_terms(goals))
 
 
@@ -83,7 +108,7 @@ def prices_of(
     history_weight: float,
     discount: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the prices of a rule, (8,); :func:`recprism.rule.kernels.optimal.optimal` says what they are.
+    """Return the prices of a rule, (9,); :func:`recprism.rule.kernels.optimal.optimal` says what they are.
 
     Args:
         goals: Weights by name.
@@ -93,7 +118,7 @@ def prices_of(
         discount: Discount of each place for accuracy, (k,).
     """
     terms = search_terms(goals)
-    prices = np.zeros(BY_RELEVANCE + 1)
+    prices = np.zeros(OF_FUNCTION + 1)
     for term, (name, weight) in zip(terms, goals.items(), strict=True):
         prices[term.price] += trade_off * (weight * units.get(name, 0.0))
     prices[ACCURACY] = (1 - trade_off) / float(discount.sum())

@@ -7,7 +7,7 @@ from typing import Any
 from recprism.common.compile import compiled_inside_uncounted, compiled_uncounted
 
 # Positions in ``prices``.
-ACCURACY, CATEGORY, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE = range(8)
+ACCURACY, CATEGORY, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE, OF_FUNCTION = range(9)
 
 
 @compiled_inside_uncounted

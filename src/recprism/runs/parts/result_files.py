@@ -55,6 +55,8 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
     if isinstance(found.problem, StickyProblem):
         arrays["held"] = np.ascontiguousarray(found.problem.held, np.int32)
         about["stickiness"] = found.problem.stickiness
+    if (function := rule.goal.function) is not None:
+        about["function"] = function.fingerprint
     text = json.dumps(about)
     write_text(folder / RESULT, text)
     bound = {CONTENTS: contents_of(arrays), RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
@@ -85,6 +87,8 @@ def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Ma
         require_contents(folder / CHANGE, arrays, noted, AGAIN)
         rule = Rule.from_dict({**about["rule"], "boosts": arrays.get("boosts")})
         goal, problem = Goal.parse(str(about["goal"])), problem.with_window(rule.history_window)
+        if rule.goal.function is not None:
+            rule.goal.function.require(about.get("function"))
         if "stickiness" in about:
             problem = StickyProblem(problem, arrays["held"].astype(np.int64), float(about["stickiness"]))
     except RecprismError:
