@@ -147,3 +147,16 @@ def test_the_rivals_of_the_chart_are_those_of_its_words() -> None:
     assert alt is not None
     for word in ("xQuAD", "DPP", "MMR", "calibrated"):
         assert word in alt[1] and any(word.lower() in name.lower() for name in named), word
+
+
+def test_the_page_of_the_paper_is_what_its_tool_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    page = importlib.import_module("paper_docs").page()
+    assert page == _text("docs/paper.md")
+    assert "<!-- ours" not in page and "<!-- paper" not in page
+
+
+def test_the_first_page_counts_the_figures_of_the_paper_as_its_page_does() -> None:
+    near = re.search(r"Of (\d+) figures, (\d+) are within two standard deviations", _text("docs/paper.md"))
+    assert near is not None
+    assert f"{near[2]} of {near[1]} ML-1M figures come out within two standard deviations" in _text("docs/index.md")

@@ -14,8 +14,11 @@ python tools/paper_docs.py runs/reproduce/ml-1m OTHER/seed-0 SAME
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,12 @@ TITLES = {
     "catalogue_coverage": "PC",
     "ilad": "ILAD",
 }
+EXCLUDED = ("MMR", "DPP", "CMB-Gradient-ILAD")
+"""Rows that are far from the paper's in most columns. Distances are shown with and without them."""
+
+FIGURE = re.compile(r"<!-- (ours|paper)(, range)? \| (\w+) \| ([^|]+) \| (\w+) -->")
+"""A figure in a sentence of text.md: whose, the table, the method (a pattern), the metric; at K = 10."""
+
 Cell = dict[str, Any]
 
 
@@ -43,6 +52,15 @@ def main() -> None:
     if sys.argv[1:]:
         checked = json.dumps(_checks(*map(Path, sys.argv[1:])), indent=1, ensure_ascii=False)
         (DOCS / "paper" / "checks.json").write_text(checked + "\n", encoding="utf-8")
+    (DOCS / "paper.md").write_text(page(), encoding="utf-8")
+    cells = _recorded("ml-1m")["rows"]
+    _sweep_chart(cells, "sweep_n_arms", "number of arms n_A (not to scale)", "n_A = ")
+    _sweep_chart(cells, "sweep_A", "threshold of the arms A", "A = ")
+    _sweep_chart(cells, "sweep_lambda2", "weight of accuracy λ2", "lambda2 = ")
+
+
+def page() -> str:
+    """Return docs/paper.md: text.md with its tables and figures, which are computed from the recorded reproductions."""
     recorded, checks = _recorded("ml-1m"), _recorded("checks")
     cells = recorded["rows"]
     text = (DOCS / "paper" / "text.md").read_text(encoding="utf-8")
@@ -60,13 +78,12 @@ def main() -> None:
         "policies": _policy_table(),
         "small": _small_table(),
         "distance": _distance(cells),
+        "not_out": _not_out_table(cells),
+        **_counts(cells, checks["permuted"]),
     }
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
-    (DOCS / "paper.md").write_text(text, encoding="utf-8")
-    _sweep_chart(cells, "sweep_n_arms", "number of arms n_A (not to scale)", "n_A = ")
-    _sweep_chart(cells, "sweep_A", "threshold of the arms A", "A = ")
-    _sweep_chart(cells, "sweep_lambda2", "weight of accuracy λ2", "lambda2 = ")
+    return FIGURE.sub(lambda found: _figure(cells, *found.groups()), text)
 
 
 def _recorded(name: str) -> dict[str, list[Cell]]:
@@ -106,15 +123,89 @@ def _named(method: str) -> str:
     return f"*{method}*" if method.endswith(("permuted", "noise")) else method
 
 
+def _figure(cells: list[Cell], side: str, as_range: str | None, table: str, pattern: str, metric: str) -> str:
+    """Percent changes of the rows that match, in the order of the table, or the smallest and the largest."""
+    methods = [m for m in _methods(cells, table) if fnmatch(m, pattern) and not m.endswith(("permuted", "noise"))]
+    changes = [_find(cells, table, method, metric, 10)[f"{side}_change"] for method in methods]
+    if as_range:
+        least, most = sorted((min(changes), max(changes)), key=abs)
+        return f"{least:+.1f} to {most:+.1f}"
+    shown = [f"{change:+.1f}" for change in changes]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def _compared(cells: Iterable[Cell]) -> list[Cell]:
+    """Cells with a change in the paper: without base rows, controls, tuned rows, and K = 5 (the paper has no base)."""
+    return [c for c in cells if c["paper_change"] is not None and c["method"] != c["base_model"]]
+
+
+def _gap(cell: Cell) -> float:
+    """Our change less the paper's, in percentage points."""
+    return float(cell["ours_change"] - cell["paper_change"])
+
+
+def _is_near(cell: Cell) -> bool:
+    """Whether the paper's value is within two standard deviations of our seeds."""
+    return bool(abs(cell["ours"] - cell["paper"]) <= 2 * cell["ours_std"])
+
+
+def _does_not_come_out(cells: list[Cell], cell: Cell) -> bool:
+    """Whether our change misses the paper's by more than half of it and by two deviations of our seeds."""
+    base = _find(cells, cell["table"], cell["base_model"], cell["metric"], cell["k"])
+    gap = abs(_gap(cell))
+    return bool(gap > abs(cell["paper_change"]) / 2 and gap > 2 * 100 * cell["ours_std"] / base["ours"])
+
+
+def _not_out_table(cells: list[Cell]) -> str:
+    """The columns of each row that do not come out, at K = 10."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cell in _compared(cells):
+        if cell["k"] == 10 and _does_not_come_out(cells, cell):
+            row = (cell["method"], cell["base_model"])
+            found.setdefault(row, []).append(f"{TITLES[cell['metric']]} {_change(cell)}")
+    lines = ["| row | base model | columns, K=10 |", "|---|---|---|"]
+    return "\n".join(lines + [f"| {method} | {model} | {', '.join(them)} |" for (method, model), them in found.items()])
+
+
+def _counts(cells: list[Cell], permuted: list[Cell]) -> dict[str, str]:
+    """The counts that sentences of text.md name."""
+    compared = _compared(cells)
+    losses = [
+        c
+        for c in compared
+        if c["method"] not in EXCLUDED and c["base_model"] == "BPRMF" and c["metric"] in ("recall", "ndcg")
+    ]
+    counts = {
+        "compared": len(compared),
+        "near": sum(map(_is_near, compared)),
+        "not_out_cells": sum(_does_not_come_out(cells, c) for c in compared),
+        "losses": len(losses),
+        "smaller_losses": sum(c["ours_change"] > c["paper_change"] for c in losses),
+        "intervals": sum(row["differences"] for row in permuted),
+        "intervals_without_zero": sum(len(row["interval_without_zero"]) for row in permuted),
+    }
+    ratio = np.median([c["ours_change"] / c["paper_change"] for c in losses])
+    return {**{name: str(count) for name, count in counts.items()}, "ratio_of_losses": f"{ratio:.2f}"}
+
+
 def _distance(cells: list[Cell]) -> str:
-    """How far the trade-off rows are from the paper's, in points of percent."""
-    lines = ["| table | largest distance but ILAD | of ILAD |", "|---|---|---|"]
-    for table in ("tradeoff_bprmf", "tradeoff_lightgcn", "sweep_A", "sweep_n_arms", "sweep_lambda2"):
-        rows = [c for c in cells if c["table"] == table and c["paper_change"] is not None and c["delta_sha"]]
-        gaps = [(abs(c["ours_change"] - c["paper_change"]), c["metric"]) for c in rows]
-        others, ilad = (max(gap for gap, metric in gaps if (metric == "ilad") == is_ilad) for is_ilad in (False, True))
-        lines.append(f"| {table} | {others:.1f} | {ilad:.1f} |")
+    """How far our changes are from the paper's, in percentage points, with and without the excluded rows."""
+    compared = _compared(cells)
+    columns = ("table", "figures", "near", "median distance", "largest", "largest without excluded rows")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    near = Counter(c["table"] for c in compared if _is_near(c))
+    for table in TABLES:
+        rows = [c for c in compared if c["table"] == table]
+        median = np.median([abs(_gap(c)) for c in rows])
+        kept = _largest(c for c in rows if c["method"] not in EXCLUDED)
+        shown = (len(rows), near[table], f"{median:.1f}", _largest(rows), kept)
+        lines.append(f"| {table} | " + " | ".join(map(str, shown)) + " |")
     return "\n".join(lines)
+
+
+def _largest(rows: Iterable[Cell]) -> str:
+    cell = max(rows, key=lambda c: abs(_gap(c)))
+    return f"{abs(_gap(cell)):.1f} ({cell['method']}, {TITLES[cell['metric']]}@{cell['k']})"
 
 
 def _against_random_table(rows: list[Cell], permuted: list[Cell]) -> str:
