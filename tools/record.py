@@ -38,6 +38,7 @@ ORDER = {
         "python benchmarks/exposure.py runs/ml1m --goals catalogue_coverage shown_often gini exposure_entropy",
     ),
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
+    "command_times": ("What commands take, MovieLens-1M", "python benchmarks/command_times.py runs/ml1m"),
     "requests": ("Lists at request time", "python benchmarks/requests.py --requests 1000"),
     "service": ("The service under load", "python benchmarks/service.py --rate 300 --connections 200 --seconds 600"),
     "service_killed": (

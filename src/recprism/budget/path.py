@@ -169,7 +169,7 @@ def lists_at(problem: Problem, goal: Words, trade_off: float) -> Lists:
     goal = Goal.parse(goal)
     known = problem.known_lists(goal)
     if trade_off not in known:
-        known[trade_off] = problem.rank(rule_at(problem, goal, trade_off))[0]
+        known[trade_off] = problem.lists_by(rule_at(problem, goal, trade_off))
     return known[trade_off]
 
 

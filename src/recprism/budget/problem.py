@@ -34,6 +34,7 @@ from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.limits import beyond_limits
 from recprism.rule.list_search import ListSearch
+from recprism.rule.pool import Pool
 from recprism.rule.rule import Rule
 
 CANDIDATES = 500
@@ -236,7 +237,8 @@ class Problem(Displayed):
             items, scores = self.rank(model, k)
             return items[users], scores[users]
         if isinstance(model, Rule):
-            return self._rank_by_rule(model, k, users)
+            items = self.lists_by(model, k, users)
+            return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
         if not self.constraints.exchanges and "pinned" not in self.constraints.stated:
             items, scores = model.rank(k, exclude=self.hidden, users=users)
             return np.asarray(items, np.int64), scores
@@ -247,28 +249,43 @@ class Problem(Displayed):
         items = np.asarray(bound(pool, scores, k, features=self.features), np.int64)
         return items, (model if users is None else model.of_users(users)).scores_of(items)
 
-    def _rank_by_rule(self, rule: Rule, k: int, users: NDArray[Any] | None) -> tuple[Lists, NDArray[np.float32]]:
-        """Run the rule page by page; each page chooses from the best candidates that earlier pages left."""
+    def lists_by(self, rule: Rule, k: int | None = None, users: NDArray[Any] | None = None) -> Lists:
+        """Return the lists of a rule, without their scores; see :meth:`rank`.
+
+        The rule runs page by page; each page chooses from the best candidates that earlier pages left.
+        """
         if rule.history_weight and rule.history_window != self.history_window:
             raise InputError(
                 f"the rule has history_window={rule.history_window}, and the problem {self.history_window}; give both "
                 "the same"
             )
+        k = self.k if k is None else k
         whole = not self.constraints.exchanges  # without shares, a shorter list begins the page
         page = rule.k if whole else min(k, rule.k)
+        features = self.features if users is None else self.features.of_users(users)
         pages: list[Lists] = []
         while sum(it.shape[1] for it in pages) < k:
-            pool, scores = self.candidates_after(pages, rule.candidates, users, rule.boosts)
             # A part of a page need not keep the shares that the page keeps.
             places = page if whole else min(page, k - sum(it.shape[1] for it in pages))
-            if rule.boosts is not None and rule.for_exposure_alone:
-                pool = first_in_own_order(pool, scores, rule.boosts, places)
             method = self.constrained(rule.reranker(), users=users, k=0 if pages else places)
-            features = self.features if users is None else self.features.of_users(users)
-            made = np.asarray(method(pool, scores, places, features=features), np.int64)
+            made = method.lists(*self._pool_and_pins(rule, method, places, pages, users), features)
             pages.append(made if pages else self.within_limits(rule.limits, made, users))
-        items = np.concatenate(pages, 1)[:, :k]
-        return items, (self.base if users is None else self.base.of_users(users)).scores_of(items)
+        return np.concatenate(pages, 1)[:, :k]
+
+    def _pool_and_pins(
+        self, rule: Rule, method: Constrained, places: int, pages: Sequence[Lists], users: NDArray[Any] | None
+    ) -> tuple[Pool, NDArray[np.int64]]:
+        """Return what a page chooses from; that of first pages is remembered, because all points of a path have it."""
+
+        def made() -> tuple[Pool, NDArray[np.int64]]:
+            items, scores = self.candidates_after(pages, rule.candidates, users, rule.boosts)
+            if rule.boosts is not None and rule.for_exposure_alone:
+                items = first_in_own_order(items, scores, rule.boosts, places)
+            return method.pool_and_pins(items, scores, places, self.features)
+
+        if pages or users is not None or rule.boosts is not None:
+            return made()
+        return self.once(("pool", rule.candidates, places), made)
 
     def within_limits(self, limits: Mapping[str, float], lists: Lists, users: NDArray[Any] | None = None) -> Lists:
         """Replace lists that could lose more than a limit by base lists.
