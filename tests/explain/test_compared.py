@@ -83,7 +83,8 @@ def test_items_are_compared_as_by_plain_loops(
     group, allowed = generator.integers(0, 3, n), np.eye(3, dtype=np.bool_) | (generator.random((3, 3)) < 0.5)
     base, groups, by_rank = np.arange(min(k, n)), (group, allowed) if limited else None, not looks_at_order(goals)
     candidates = (items, relevance, np.array([n]))
-    ((others, differences),) = compare(candidates, [own], [base], arrays, by_rank=by_rank, groups=groups)
+    how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": "ilad" in goals, "groups": groups}
+    ((others, differences, *_),) = compare(candidates, [own], [base], arrays, **how)
 
     def parts(positions: Any) -> Any:
         at = np.asarray(positions)

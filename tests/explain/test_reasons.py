@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, permutations
 from typing import Any
 
@@ -29,6 +30,7 @@ from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rule import Rule
 from recprism.runs.run import Run
+from recprism.testing._exchanges import Exchanges
 
 USERS, ITEMS = 8, 30
 NAMES = ("art", "bread", "cats", "dogs", "earth")
@@ -122,11 +124,67 @@ def test_an_item_that_comes_for_its_category() -> None:
     exact = 0.4 * second / (0.4 * second + 0.5)
     assert found.enters.absent is not None
     assert found.enters.absent < exact <= found.enters.present < exact + 1e-3
-    assert found.for_users() == "Added for variety: comedy, which your list lacked."
+    assert (found.needs, found.for_variety, found.base_lacks) == (("price",), ("comedy",), ("comedy",))
+    assert found.replaced.without_categories == pytest.approx({"comedy": -0.24 * second})
+    assert found.replaced.without == pytest.approx({"price": -0.24 * second})
+    assert found.for_users() == "Added for variety: comedy, which the base list lacked."
     stayed = why(problem, rule, "u", "a")
     assert (stayed.newcomer, stayed.replaced, stayed.codes) == (False, None, ("relevance",))
     assert stayed.runner_up is not None and stayed.runner_up.item == "b"
     assert stayed.for_users() == "Number 1 of the best matches for you. No other item here has drama."
+
+
+def by_hand_with_history(categories: dict[str, str], history: str) -> Problem:
+    """One user who has consumed ``h``, and lists of two of a, b, c and d with scores 1, 0.9, 0.8 and 0."""
+    item = np.array([[1.0], [0.9], [0.8], [0.0], [0.5]], np.float32)
+    factors = Factors.from_arrays([[1.0]], item, user_ids=np.array(["u"]), item_ids=np.array(list("abcdh")))
+    nothing = SparseRows.empty((1, 5))
+    seen = SparseRows.from_pairs(np.array([0]), np.array([4]), (1, 5))
+    split = Split(seen, nothing, nothing, factors.user_ids, factors.item_ids)
+    pairs = [(at, name) for at, one in enumerate("abcdh") for name in {**categories, "h": history}[one].split()]
+    of_item, names = zip(*pairs, strict=True)
+    return Problem(factors, split, Categories.from_pairs(np.array(of_item), np.array(names), 5), "test", 2)
+
+
+# The exchange of c for b costs 0.95 * 0.1 * 0.387 = 0.0368 of relevance. Each new category adds 0.025, and the history,
+# all of it of one category, 0.6 of its weight.
+@pytest.mark.parametrize(
+    ("categories", "history", "weight", "codes", "words"),
+    [
+        ("x y", "z", 0.0, ["new_category"], "Added for variety: x and y, which the base list lacked."),
+        ("x y z", "z", 0.0, ["new_category"], "Added for variety: x, y and z together, which the base list lacked."),
+        ("x", "x", 0.07, ["history"], "Added to match your history: x."),
+        (
+            "x",
+            "x",
+            0.03,
+            ["new_category", "history"],
+            "Added for variety (x, which the base list lacked) and to match your history (x); it needs both.",
+        ),
+        (
+            "x y z",
+            "x",
+            0.07,
+            ["together", "new_category", "history"],
+            "Added for variety (x, y and z together, which the base list lacked) and to match your history; no single "
+            "one of these decides.",
+        ),
+    ],
+)
+def test_causes_by_hand(categories: str, history: str, weight: float, codes: list[str], words: str) -> None:
+    problem = by_hand_with_history({"a": "drama", "b": "drama", "c": categories, "d": "drama"}, history)
+    units = {"subtopic_coverage": 0.025 / 0.05}
+    rule = Rule(goals={"sc": 1.0}, trade_off=0.05, history_weight=weight, units=units, k=2)
+    found = why(problem, rule, "u", "c")
+    assert [*found.codes] == codes
+    assert found.for_users() == words
+    assert found.replaced is not None and found.replaced.item == "b" and found.replaced.without is not None
+    assert found.needs == tuple(what for what, margin in found.replaced.without.items() if margin < 0)
+    exchanges = Exchanges(problem, rule, 0, [0, 2])
+    assert exchanges.wrong(words, 1, 1) == []
+    for claim, cause in (("to match your history", "history"), ("for variety", "price")):  # a wrong cause is noticed
+        assert bool(exchanges.wrong(f"Added {claim}.", 1, 1)) == (found.needs != (cause,))
+    assert exchanges.wrong("Added for variety: drama, which the base list lacked.", 1, 1)
 
 
 def test_an_item_that_left() -> None:
@@ -318,6 +376,51 @@ def test_reasons_add_up_and_hold_when_the_rule_runs_again(seed: int, goal: str, 
                 assert crossing.absent is not None and not shown_at(problem, rule, crossing.absent, user, outside)
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    goal=st.sampled_from(
+        ["sc", "alpha_ndcg", "alpha_ndcg_relevant", "err_ia", "ilad_subtopics", "ilad", "sc+ilad_subtopics"]
+    ),
+    trade_off=st.sampled_from([0.05, 0.2, 0.6, 1.0]),
+    history_weight=st.sampled_from([0.0, 0.2, 1.0]),
+)
+def test_every_cause_is_one_by_a_slow_reading_of_the_exchange(
+    seed: int, goal: str, trade_off: float, history_weight: float
+) -> None:
+    check_causes(world(seed), goal, trade_off, history_weight, range(USERS))
+
+
+def check_causes(problem: Problem, goal: str, trade_off: float, history_weight: float, users: Iterable[int]) -> int:
+    """Compare words, codes and numbers with plain loops; return how many newcomers there were."""
+    rule = replace(rule_at(problem, goal, trade_off), history_weight=history_weight)
+    number_of = {item: at for at, item in enumerate(problem.split.item_ids.tolist())}
+    checked = 0
+    for user in users:
+        reasons = why_list(problem, rule, problem.split.user_ids[user])
+        exchanges = Exchanges(problem, rule, user, [number_of[it.item] for it in reasons])
+        for place, reason in enumerate(reasons):
+            against = reason.replaced or reason.runner_up
+            if against is None:
+                continue
+            other, lost = number_of[against.item], partial(exchanges.is_lost, place)
+            assert against.margin == pytest.approx(exchanges.margin(place, other), abs=1e-7)
+            assert against.without is not None and against.without_categories is not None
+            assert ("history" in against.without) == exchanges.personal
+            for what, margin in against.without.items():
+                plain = exchanges.margin(place, other, price=what != "price", history=what != "history")
+                assert margin == pytest.approx(plain, abs=1e-7)
+            for name, margin in against.without_categories.items():
+                plain = exchanges.margin(place, other, hidden=[exchanges.names.index(name)])
+                assert margin == pytest.approx(plain, abs=1e-7)
+            if abs(against.margin) > 1e-6:  # a tie is decided by rounding
+                assert ("price" in reason.needs) == (against.margin > 0 and lost(other, without="price"))
+            if reason.replaced is not None:
+                checked += 1
+                assert exchanges.wrong(reason.for_users(), place, other) == [], reason
+    return checked
+
+
 def shown_at(problem: Problem, rule: Rule, trade_off: float, user: int, item: int) -> bool:
     return item in problem.rank(rule.at(trade_off), users=np.array([user]))[0][0]
 
@@ -326,7 +429,7 @@ def check_reason(problem: Problem, rule: Rule, user: int, reason: Reason, *, exa
     item = int(reason.item) // 10
     assert reason.codes and set(reason.codes) <= CODES.keys()
     json.dumps(reason.to_dict())
-    assert reason.to_dict()["schema"] == 1
+    assert reason.to_dict()["schema"] == 2
     assert reason.sentence() and reason.for_users()
     for against in (reason.runner_up, reason.replaced):
         if against is not None:
@@ -403,6 +506,16 @@ def trained(trained_run: Callable[..., Run]) -> Problem:
     return trained_run(epochs=10, dim=16).problem("validation")
 
 
+def test_causes_of_some_users(trained: Problem) -> None:
+    assert check_causes(trained, "sc", 0.1375, 0.2, range(0, trained.seen.n_rows, 40)) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("goal", ["sc", "alpha_ndcg", "sc+ilad_subtopics"])
+def test_causes_of_all_users(trained: Problem, goal: str) -> None:
+    assert check_causes(trained, goal, 0.1375, 0.2, range(trained.seen.n_rows)) > 300
+
+
 def test_sentences_of_some_users_hold(trained: Problem) -> None:
     check_sentences(trained, range(0, trained.seen.n_rows, 40))
 
@@ -435,21 +548,23 @@ def check_sentences(problem: Problem, users: range) -> None:
             new = [name for at, name in enumerate(names) if has[own, at] and not has[others, at].any()]
             claim = re.search(r"No other item of the list has (.*?)\. The base", text)
             assert (re.split(", | or ", claim[1]) if claim else []) == new
-            compared = re.findall(r"(replaced|place is) item (\S+): this list is worth (\S+) more \((.*?)\)", text)
+            compared = re.findall(
+                r"(replaced|place is) item (\S+): it is worth (\S+) points more to the list \((.*?)\)", text
+            )
             for kind, other, margin, parts in compared:
                 instead = ids.index(int(other))
                 assert instead not in lists[user]
                 assert kind != "replaced" or instead in base[user]
                 numbers = dict(part.rsplit(" ", 1) for part in parts.split(", "))
-                assert sum(map(float, numbers.values())) == pytest.approx(float(margin), abs=4e-4)
+                assert sum(map(float, numbers.values())) == pytest.approx(float(margin), abs=0.04)
                 gained = int(has[lists[user]].any(0).sum()) - int(has[[*others, instead]].any(0).sum())
-                assert float(numbers.get("coverage", 0)) == pytest.approx(gained * unit, abs=6e-5)
+                assert float(numbers.get("coverage", 0)) == pytest.approx(100 * gained * unit, abs=0.006)
             entry = re.search(r"enters at a trade-off of (\S+) and is out at (\S+)\.$", text)
             if entry:
                 assert 0 < float(entry[1]) - float(entry[2]) <= 1.1e-3
                 assert reason.enters is not None
                 assert shown_at(problem, rule, reason.enters.present, user, own)
-            kinds.add(check_for_users(reason, new, own in base[user], order, scores[user], own, has, names, user))
+            kinds.add(check_for_users(reason, own in base[user], order, scores[user], own))
         check_why_not(problem, rule, user, lists[user], base[user], scores[user])
     assert {"Added for variety", "Number"} <= kinds
 
@@ -464,13 +579,13 @@ def check_why_not(problem: Problem, rule: Rule, user: int, own: Any, base: Any, 
         text = reason.sentence()
         told = re.match(
             r"Item (\S+) is not in the list and has rank (\d+) by relevance alone\. Its best exchange is against item "
-            r"(\S+), which stays: this list is worth (\S+) more",
+            r"(\S+), which stays: it is worth (\S+) points more to the list",
             text,
         )
         assert told is not None and told[1] == str(ids[item]) and ranks[item] == int(told[2]) - 1
         others = np.array([sorted([item, *np.delete(own, at)], key=ranks.__getitem__) for at in range(len(own))])
         values = naive_value(problem, rule, user, np.vstack([own[None], others]))
-        assert values[0] - values[1:].max() == pytest.approx(float(told[4]), abs=6e-5)
+        assert values[0] - values[1:].max() == pytest.approx(float(told[4]) / 100, abs=6e-5)
         against = ids.index(int(told[3]))
         assert values[1 + own.tolist().index(against)] == pytest.approx(values[1:].max(), abs=1e-6)
         if reason.for_users().endswith("matches you better."):
@@ -515,19 +630,12 @@ def test_what_if_in_words(trained: Problem) -> None:
         assert all(name in text for name in came)
 
 
-def check_for_users(
-    reason: Reason, new: list[str], stayed: bool, order: Any, scores: Any, own: int, has: Any, names: Any, user: int
-) -> str:
+def check_for_users(reason: Reason, stayed: bool, order: Any, scores: Any, own: int) -> str:
+    """Check the words for an item that stayed; those of newcomers are checked by ``check_causes``."""
     text = reason.for_users()
-    if text.startswith("Added for variety: "):
-        claim = re.match(r"Added for variety: (.*), which your list lacked\.", text)
-        assert claim is not None and not stayed
-        assert re.split(", | and ", claim[1]) == new
-        return "Added for variety"
-    if text.startswith("Added to match your history: "):
-        told = re.split(", | and ", text.removeprefix("Added to match your history: ").removesuffix("."))
-        assert not stayed and {names.index(name) for name in told} <= set(np.flatnonzero(has[own]).tolist())
-        return "history"
+    if text.startswith("Added "):
+        assert not stayed
+        return "Added for variety" if "for variety" in text else "history"
     told = re.match(r"Number (\d+) of the best matches for you\.", text)
     assert told is not None
     assert abs(scores[order[int(told[1]) - 1]] - scores[own]) < 1e-5

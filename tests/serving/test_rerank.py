@@ -433,7 +433,7 @@ def test_reasons_name_no_history_that_was_not_given() -> None:
         with_history += sum("history" in it.codes for it in online.rerank(**request).reasons)
         for reason in online.rerank(**{**request, "history": []}).reasons:
             assert "history" not in reason.codes
-            assert reason.history_categories == ()
+            assert reason.for_history == ()
             without += "less_repetition" in reason.codes or "new_category" in reason.codes
     assert with_history > 0
     assert without > 0

@@ -142,8 +142,10 @@ class Page:
             unmet += self.fields.unmet([at for at in found.positions if at >= 0])
         return tuple(unmet)
 
-    def compared(self, searched: Searched, found: Listed, trade_off: float, *, entry_prices: bool) -> Compared:
-        """Compare each item of the list with others; ``found`` is the whole list."""
+    def compared(
+        self, searched: Searched, found: Listed, base: Sequence[int], trade_off: float, *, entry_prices: bool
+    ) -> Compared:
+        """Compare each item of the whole list with others; ``base`` has the item numbers of that by relevance alone."""
         assert searched.differences is not None
         return Compared(
             numbers=found.numbers,
@@ -157,7 +159,7 @@ class Page:
             differences=searched.differences,
             categories=self.rule.categories,
             names=self.rule.file.names,
-            weights=self.intents.weights if self.intents.from_history else None,
+            base=base,
             repaired_by=lambda _: "share" if self.fields is None else "field",
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
@@ -213,8 +215,10 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     differences: Sequence[Differences | None] = [None] * len(pages)
     if reasons:
         base, goals, groups = [page.base for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
-        by_rank = pages[0].rule.by_rank and not pages[0].is_spaced
-        differences = compare(candidates, chosen, base, goals, by_rank=by_rank, groups=groups)
+        rule = pages[0].rule
+        by_rank = rule.by_rank and not pages[0].is_spaced
+        how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": rule.vectors is not None, "groups": groups}
+        differences = compare(candidates, chosen, base, goals, **how)
     return [Searched(*one) for one in zip(chosen, unrepaired, differences, strict=True)]
 
 

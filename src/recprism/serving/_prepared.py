@@ -24,13 +24,12 @@ class Intents(NamedTuple):
     """What a history says about a user.
 
     Attributes:
-        weights: Weights of the categories, (n_categories,); (0,) if the rule does not look at histories.
-        from_history: Whether they come from a history; without one, or if no item of it has a category, they are equal.
+        weights: Weights of the categories, (n_categories,), equal without a history; (0,) if the rule does not look at
+            histories.
         unknown: Ids of the history that the export does not know.
     """
 
     weights: NDArray[np.float64]
-    from_history: bool
     unknown: tuple[Id, ...]
 
 
@@ -124,15 +123,15 @@ class PreparedRule:
         """Return the user's weights of categories; a history has the oldest item first."""
         n = len(self.file.names)
         if self.file.history_weight == 0:
-            return Intents(np.zeros(0), False, ())
+            return Intents(np.zeros(0), ())
         if self.file.history_window is not None:  # an item that occurs again counts once, where it was last
             history = list(dict.fromkeys(reversed(history)))[: self.file.history_window][::-1]
         amount, (numbers, unknown) = np.zeros(n), self.look_up(history)
         add_shares(numbers, self.indptr, self.file.indices, self.file.shares, amount)
         total = amount.sum()
         if total > 0:
-            return Intents(amount / total, True, unknown)
-        return Intents(np.full(n, 1 / max(n, 1)), False, unknown)
+            return Intents(amount / total, unknown)
+        return Intents(np.full(n, 1 / max(n, 1)), unknown)
 
     def history_of(self, user: Id) -> list[Id] | None:
         """Return the stored history of a user; None if the export does not know the user."""

@@ -92,7 +92,9 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         if _is_beyond(base.ids, found.ids, request.limits):
             found, fallback = base, LIMITED
         elif request.reasons:
-            compared = page.compared(searched, found, request.trade_off, entry_prices=request.entry_prices)
+            compared = page.compared(
+                searched, found, base.numbers, request.trade_off, entry_prices=request.entry_prices
+            )
     return Ranked(
         ids=tuple(found.ids),
         scores=np.array(found.scores),

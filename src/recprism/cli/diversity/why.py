@@ -98,13 +98,17 @@ def _print_one(as_json: bool, run: Run, shown: str, found: Any, sentences: Seque
 
 
 def _print_parts(reason: Reason, name: Callable[[Any], str]) -> None:
-    """Print what the item adds, and the difference from the runner-up and the replaced item, part by part."""
+    """Print what the item adds, and the difference from the runner-up and the replaced item, part by part in points."""
     others = {f"against {name(it.item)}": it.parts for it in (reason.replaced, reason.runner_up) if it is not None}
     columns = {"adds to the list": reason.adds or {}, **others}
     parts = [part for part in next(iter(columns.values())) if any(of.get(part) for of in columns.values())]
-    rows = [(part, *(f"{of.get(part, 0.0):+.4f}" for of in columns.values())) for part in parts]
-    rows.append(("together", *(f"{sum(of.values()):+.4f}" for of in columns.values())))
-    print_table(("part of the objective", *columns), rows, numeric=tuple(columns))
+    rows = [(part, *(_points(of.get(part, 0.0)) for of in columns.values())) for part in parts]
+    rows.append(("together", *(_points(sum(of.values())) for of in columns.values())))
+    print_table(("points", *columns), rows, numeric=tuple(columns))
+
+
+def _points(value: float) -> str:
+    return f"{round(100 * value, 2) + 0.0:+.2f}"
 
 
 def _print_change(found: WhatIf, name: Callable[[Any], str]) -> None:

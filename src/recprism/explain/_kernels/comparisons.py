@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
+from recprism.explain._kernels.interventions import intervene
 from recprism.explain._kernels.matching import cheapest_match
 from recprism.rule.kernels.arrays import flags, floats, integers, table
 from recprism.rule.kernels.parts import APART, apart, likeness, list_parts, shown_first
@@ -24,10 +25,14 @@ def compare_lists(
     group: Any,
     allowed: Any,
     by_rank: Any,
+    personal: Any,
+    by_vectors: bool,
     tied: float,
     order: float,
     others: Any,
     differences: Any,
+    without: Any,
+    together: Any,
     *terms: Any,
 ) -> None:
     """Compare each item of lists with what it replaced, with the runner-up for its place, and with an empty place.
@@ -42,23 +47,29 @@ def compare_lists(
         group: Group of each candidate under shares of categories, (n,), the same for all lists.
         allowed: Whether an item of one group may be replaced by one of another, (n_groups, n_groups) bool.
         by_rank: Whether a list is in the order of rank again after an exchange, (n_lists,) bool.
+        personal: Whether the weights of each list's history differ, (n_lists,) bool.
+        by_vectors: Whether distances are those of item vectors, instead of those of categories.
         tied: Values closer than this count as equal.
         order: What a match pays for each place that it is out of order, squared.
         others: Receives the positions of the item that was replaced and of the runner-up, (n_lists, 2, k) int64; filled
             with -1, which stays where there is none.
         differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
             runner-up, empty; filled with 0.
+        without: See :func:`recprism.explain._kernels.interventions.intervene`, (n_lists, k, 3, most categories of an
+            item); the exchange is that against the item that was replaced, or else against the runner-up.
+        together: See there, (n_lists, k, 2).
         *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
     """
     indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
     own, other, no_category = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
+    hidden = flags(n_categories)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
-        state = (integers(n_categories), floats(n_categories, 1.0), no_category, integers(m))
+        state = (integers(n_categories), floats(n_categories, 1.0), no_category, integers(m), hidden)
         pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
         like = likeness(pool, listed, goals)
-        list_parts(listed, pool, given, goals, state, own)
+        list_parts(listed, pool, given, goals, state, -1, hidden, own)
         own[APART] = apart(listed, -1, -1, like, goals)
         inside = flags(n)
         for place in range(m):
@@ -78,7 +89,7 @@ def compare_lists(
                 _subtract(own, other, differences[u, 1, place])
             copy_list(listed, state[3])
             state[3][place] = -1
-            list_parts(state[3], pool, given, goals, state, other)
+            list_parts(state[3], pool, given, goals, state, -1, hidden, other)
             other[APART] = apart(listed, place, -1, like, goals)
             _subtract(own, other, differences[u, 2, place])
         _replaced(listed, inside, base[u], worth, order, others[u, 0])
@@ -86,6 +97,12 @@ def compare_lists(
             if others[u, 0, place] >= 0:
                 _exchange(place, others[u, 0, place], listed, pool, given, in_order, goals, state, like, other)
                 _subtract(own, other, differences[u, 0, place])
+            which = 0 if others[u, 0, place] >= 0 else 1
+            if others[u, which, place] >= 0:
+                against, apart_by = pool[others[u, which, place]], differences[u, which, place]
+                of_place = without[u, place], together[u, place], other
+                known_of = listed, pool, given, goals, state, like
+                intervene(place, against, *known_of, by_vectors, personal[u], tied, own, apart_by, of_place)
 
 
 @compiled_inside_uncounted
@@ -244,5 +261,5 @@ def _exchange(
             to += 1
         if waiting:
             trial[to] = arriving
-    list_parts(trial, items, relevance, goals, state, out)
+    list_parts(trial, items, relevance, goals, state, -1, state[4], out)
     out[APART] = apart(chosen, place, arriving, like, goals)

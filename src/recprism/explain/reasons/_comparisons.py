@@ -12,12 +12,11 @@ from recprism.budget.problem import Problem
 from recprism.common.ids import as_id_array, id_positions
 from recprism.explain.reasons._page import Page
 from recprism.explain.reasons._words import Comparison, Crossing, Id
-from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, codes_of, crossing, first_present
+from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, crossing, first_present
 from recprism.explain.reasons.compared import Compared, compare
 from recprism.explain.reasons.reason import Reason, plain
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import compares_vectors
-from recprism.rule.kernels.worth import HISTORY_WEIGHT
 from recprism.rule.rule import Rule
 
 
@@ -67,7 +66,9 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
     pool, categories, terms = page.candidates, page.problem.categories, page.objective.terms
     candidates = pool[None], page.relevance[None], np.array([len(pool)])
     base, goals = page.positions(page.problem.base_lists[page.user]), page.objective.arrays(page.shown_elsewhere)
-    (differences,) = compare(candidates, [page.chosen], [base], goals, by_rank=page.by_rank, groups=page.groups)
+    by_vectors = compares_vectors(page.rule.goal.searched)
+    how: dict[str, Any] = {"by_rank": page.by_rank, "by_vectors": by_vectors, "groups": page.groups}
+    (differences,) = compare(candidates, [page.chosen], [base], goals, **how)
     real, pinned = page.items >= 0, page.pins[page.row] >= 0
     below = [*(it for it in page.grid if it < page.rule.trade_off), page.rule.trade_off]
 
@@ -89,10 +90,10 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
         differences=differences,
         categories=lambda number: categories.items.row(number).tolist() if len(categories) else [],
         names=categories.names,
-        weights=terms.intents[0] if terms.prices[HISTORY_WEIGHT] > 0 else None,
+        base=[number for number in page.problem.base_lists[page.user].tolist() if number >= 0],
         enters=enters,
         repaired_by=lambda at: _repaired_by(page, int(pool[at])),
-        vectors=(pool, *terms.directions) if compares_vectors(page.rule.goal.searched) else None,
+        vectors=(pool, *terms.directions) if by_vectors else None,
     )
 
 
@@ -134,14 +135,14 @@ def kept_out(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | Non
     if not np.isfinite(value.max(initial=-np.inf)):
         return (_repaired_by(page, number),), None
     best = int(np.flatnonzero(value >= value.max() - TIED)[0])  # of equal ones the most relevant
-    apart = dict(zip(PARTS, (own - parts.values[best]).tolist(), strict=True))
-    found = Comparison(item_id(page, int(page.candidates[page.chosen[best]])), sum(apart.values()), apart)
+    stays, apart = int(page.chosen[best]), (own - parts.values[best]).tolist()
+    found = Comparison(item_id(page, int(page.candidates[stays])), sum(apart), dict(zip(PARTS, apart, strict=True)))
     if number in page.unrepaired:
         return (_repaired_by(page, number),), found
-    codes = codes_of(apart)
+    codes = _compared(page).codes(stays, at, apart)
     if page.groups is not None and worth.max() > own.sum() + TIED:
         return (*codes, "share"), found
-    return tuple(_compared(page).with_margin([*codes], at, found.margin)), found
+    return tuple(codes), found
 
 
 def new_categories_of(page: Page, number: int, items: NDArray[np.int64]) -> tuple[str, ...]:

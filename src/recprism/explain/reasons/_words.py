@@ -22,12 +22,13 @@ BY_CONSTRAINT_FOR_USERS = {
     "field": "Shown to keep items of one kind apart.",
     "tail_floor": "Shown to give less popular items a place.",
 }
+WITHOUT = {"price": "at price 0", "history": "without the user's history"}
+VARIETY = ("new_category", "less_repetition", "distance", "shown_nowhere_else")
+FOR_USERS = {"variety": "for variety", "history": "to match your history", "match": "as a good match"}
 IN_BRIEF = {
     "less_repetition": "repeats fewer categories of the list",
     "distance": "differs more from the rest of the list",
     "shown_nowhere_else": "is in no other list",
-    "history": "fits {history} of the user's history",
-    "relevance": "matches the user better",
 }
 HINDRANCES = {
     "seen": "The user has consumed it already.",
@@ -57,12 +58,17 @@ class Comparison:
         parts: Part of the objective -> its share of the margin; they add up to it.
         alike: If distances of vectors count, for an item that left: the place whose item is most like it, and their
             cosine.
+        without: The margin at price 0 ("price") and without the user's history ("history"), if this exchange is the
+            reason; below 0, the item loses it.
+        without_categories: Name -> the margin if the item had not this category; only categories that add something.
     """
 
     item: Id
     margin: float
     parts: Mapping[str, float]
     alike: tuple[int, float] | None = None
+    without: Mapping[str, float] | None = None
+    without_categories: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.alike is not None:
@@ -120,12 +126,29 @@ def named(what: str, value: Any, name: Name) -> str:
     return joined([name(it) for it in (value if isinstance(value, (list, tuple)) else [value])])
 
 
+def points(value: float) -> str:
+    """Print a value of lists in points: hundredths of what the rule maximises.
+
+    >>> points(0.0163), points(-0.00001)
+    ('1.63', '0.00')
+    """
+    return f"{round(100 * value, 2) + 0.0:.2f}"
+
+
 def margin(against: Comparison) -> str:
-    """Describe a margin and its parts, the largest first; parts that round to 0 are left out."""
+    """Describe a margin and its parts, the largest first, and the margins without causes; 0.00 is left out."""
     shown = sorted(against.parts.items(), key=lambda pair: -abs(pair[1]))
-    words = [f"{part} {value:+.4f}" for part, value in shown if abs(value) >= 5e-5]
+    words = [f"{part} {'+' if value > 0 else ''}{points(value)}" for part, value in shown if points(value) != "0.00"]
     of_parts = f" ({', '.join(words)})" if words else ""
-    return f"this list is worth {against.margin:+.4f} more{of_parts}"
+    changes = {WITHOUT[what]: value for what, value in (against.without or {}).items()}
+    changes |= {f"without {name}": value for name, value in (against.without_categories or {}).items()}
+    otherwise = "".join(f"; {what} {points(value)}" for what, value in changes.items())
+    return f"it is worth {points(against.margin)} points more to the list{of_parts}{otherwise}"
+
+
+def categories_named(names: Sequence[str], together: bool) -> str:
+    """Return the names of categories that decide; ``together`` if no single one of them does."""
+    return "" if not names else joined(names) + (" together" if together else "")
 
 
 def alike(left: Comparison) -> str:

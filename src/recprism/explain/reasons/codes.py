@@ -1,8 +1,10 @@
-"""Codes of reasons from the parts of the objective, and where an item is looked for on the path; plain Python."""
+"""What decides an exchange, and where an item is looked for on the path; plain Python."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+
+from recprism.rule.kernels.parts import PARTS
 
 CODE_OF_PART = {
     "relevance": "relevance",
@@ -12,6 +14,9 @@ CODE_OF_PART = {
     "exposure": "shown_nowhere_else",
     "history": "history",
 }
+GOALS = ("coverage", "alpha_dcg", "distance", "exposure")
+"""Parts that have no value at price 0."""
+TOGETHER = "together"
 PINNED = ("pinned",)
 LIMIT = "limit"
 ORDER = 1e-9  # above rounding errors of equal matches, below any other difference
@@ -22,19 +27,66 @@ not count, many lists are worth the same."""
 PRECISION = 1e-3  # of a bisected trade-off
 
 
-def codes_of(parts: Mapping[str, float], *, has_new: bool = False) -> tuple[str, ...]:
-    """Return the codes of the parts that support an item, the strongest first.
+def is_lost(margin: float, at: int, other: int) -> bool:
+    """Return whether an item loses an exchange; of two lists of equal value, that of the more relevant item stays.
 
     Args:
-        parts: Part of the objective -> its value with the item minus that without it.
-        has_new: Whether the item has categories that no other item of the list has.
+        margin: Value of the list with the item minus that with the other one.
+        at: Position of the item among the candidates; a position is a rank.
+        other: Position of the other one.
     """
-    strong = [(-value, at) for at, value in enumerate(parts.values()) if value > TIED]
-    names = list(parts)
-    codes = tuple(CODE_OF_PART[names[at]] for _, at in sorted(strong))
-    if has_new and "new_category" not in codes:
-        codes = tuple("new_category" if code == "less_repetition" else code for code in codes)
-    return codes
+    return margin < -TIED or (margin <= TIED and other < at)
+
+
+def causes_of(parts: Sequence[float], lost: Callable[[float], bool], *, personal: bool) -> list[str]:
+    """Return the codes of what decides an exchange that the item wins, the strongest first.
+
+    A part decides if the item loses the exchange without it. Codes after ``TOGETHER`` decide together, and none of them
+    does alone.
+
+    Args:
+        parts: The parts of the margin, in the order of ``PARTS``.
+        lost: Margin -> whether the item loses the exchange.
+        personal: Whether the history is one of the user. Without one, its term only spreads the categories.
+    """
+    margin = sum(parts)
+    names = dict(zip(PARTS, CODE_OF_PART.values(), strict=True))
+    if not personal:
+        names["history"] = "less_repetition"
+    strong = [(name, value) for name, value in zip(PARTS, parts, strict=True) if value > TIED]
+    strong.sort(key=lambda one: -one[1])
+
+    def decide(some: list[tuple[str, float]]) -> bool:
+        """Return whether the item loses without these parts; without relevance, rank does not break ties either."""
+        left = margin - sum(value for _, value in some)
+        return lost(left) or (left <= TIED and any(name == "relevance" for name, _ in some))
+
+    alone = [one for one in strong if decide([one])]
+    jointly = [one for one in strong if one[0] in GOALS]
+    if any(name in GOALS for name, _ in alone) or not decide(jointly):
+        jointly = strong if not alone and decide(strong) else []
+    codes = [names[name] for name, _ in alone]
+    if len(jointly) > 1:
+        codes.append(TOGETHER)
+    return list(dict.fromkeys([*codes, *(names[name] for name, _ in jointly)]))
+
+
+def deciding(
+    effects: Sequence[float], without: Sequence[float], together: float, lost: Callable[[float], bool]
+) -> tuple[list[int], bool]:
+    """Return which categories of an item decide an exchange, the strongest first, and whether only all together do.
+
+    Args:
+        effects: What each category adds.
+        without: The margin without each category.
+        together: The margin without all categories that add something.
+        lost: Margin -> whether the item loses the exchange.
+    """
+    some = sorted((at for at, effect in enumerate(effects) if effect > TIED), key=lambda at: -effects[at])
+    alone = [at for at in some if lost(without[at])]
+    if alone or not some or not lost(together):
+        return alone, False
+    return some, len(some) > 1
 
 
 def first_present(

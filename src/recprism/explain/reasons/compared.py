@@ -4,26 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan, log1p
-from typing import Any
+from functools import partial
+from math import isnan
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.ids import Id
 from recprism.explain._kernels.comparisons import compare_lists
-from recprism.explain.reasons.codes import ORDER, PINNED, TIED, codes_of
+from recprism.explain.reasons.codes import GOALS, ORDER, PINNED, TIED, causes_of, deciding, is_lost
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.rule.kernels.parts import PARTS
 
 Ints = NDArray[np.int64]
 Candidates = tuple[Ints, NDArray[np.float64], Ints]
 """Item numbers and relevance of the candidates of lists, (n_lists, n) each, and how many each has."""
-Differences = tuple[Ints, NDArray[np.float64]]
-"""Positions of the replaced items and of the runners-up, (2, m), -1 for none; parts of the list minus those of the
-other list, (3, m, 6): replaced, runner-up, empty place."""
+
+
+class Differences(NamedTuple):
+    """What the items of one list were compared with.
+
+    Attributes:
+        others: Positions of the replaced items and of the runners-up, (2, m); -1 for none.
+        parts: Parts of the list minus those of the other list, (3, m, 6): replaced, runner-up, empty place.
+        without: For the exchange against the replaced item, or else the runner-up: margins without each category of the
+            item, and what the category adds for variety and for the history, (m, 3, most categories of an item).
+        together: Margins without all categories that add for variety, and without all that add for the history, (m, 2).
+        personal: Whether the weights of the user's history differ. Equal ones only spread the categories.
+    """
+
+    others: Ints
+    parts: NDArray[np.float64]
+    without: NDArray[np.float64]
+    together: NDArray[np.float64]
+    personal: bool
+
+
 Groups = tuple[Ints, NDArray[np.bool_]]
 """Group of each candidate under shares of categories, (n,), and which group may replace which."""
+INTENTS = 9  # the place of the weights of histories in the goals
 Enters = Callable[[int], tuple[float, float | None] | None]
 """Position -> a trade-off at which the item is in the list, and the nearest one at which it is not."""
 
@@ -35,6 +55,7 @@ def compare(
     goals: tuple[Any, ...],
     *,
     by_rank: bool,
+    by_vectors: bool,
     groups: Groups | None = None,
 ) -> list[Differences]:
     """Compare each item of lists with others, under the same groups for all lists.
@@ -45,6 +66,7 @@ def compare(
         base: Positions of each list by relevance alone.
         goals: What the kernels need to value the lists.
         by_rank: Whether no goal looks at the order inside a list.
+        by_vectors: Whether distances are those of item vectors.
         groups: The groups; without them every item may replace every other.
     """
     sizes = np.array([len(own) for own in chosen])
@@ -52,10 +74,26 @@ def compare(
     if groups is None:
         groups = np.zeros(candidates[0].shape[1], np.int64), np.ones((1, 1), np.bool_)
     in_order = np.array([by_rank and bool((own[1:] > own[:-1]).all()) for own in chosen])
-    others, differences = np.full((len(chosen), 2, places), -1), np.zeros((len(chosen), 3, places, len(PARTS)))
-    lists = (*candidates, as_rows(chosen), as_rows(base), sizes, *groups, in_order)
-    compare_lists(*lists, TIED, ORDER, others, differences, *goals)
-    return [(others[at, :, :m], differences[at, :, :m]) for at, m in enumerate(sizes.tolist())]
+    intents, n = goals[INTENTS], len(chosen)
+    personal = (intents != intents[:, :1]).any(1)
+    others, differences = np.full((n, 2, places), -1), np.zeros((n, 3, places, len(PARTS)))
+    without, together = (
+        np.zeros((n, places, 3, _most_categories(candidates[0], chosen, goals))),
+        np.zeros((n, places, 2)),
+    )
+    lists = (*candidates, as_rows(chosen), as_rows(base), sizes, *groups, in_order, personal, by_vectors)
+    compare_lists(*lists, TIED, ORDER, others, differences, without, together, *goals)
+    return [
+        Differences(others[at, :, :m], differences[at, :, :m], without[at, :m], together[at, :m], bool(personal[at]))
+        for at, m in enumerate(sizes.tolist())
+    ]
+
+
+def _most_categories(items: Ints, chosen: Sequence[Ints], goals: tuple[Any, ...]) -> int:
+    """Return the largest number of categories of a listed item."""
+    indptr = goals[0]
+    numbers = np.concatenate([row[own] for row, own in zip(items, chosen, strict=True)])
+    return int((indptr[numbers + 1] - indptr[numbers]).max(initial=0))
 
 
 def as_rows(lists: Sequence[Ints]) -> Ints:
@@ -82,7 +120,7 @@ class Compared:
         differences: The other lists, and the differences to them.
         categories: Item number -> numbers of its categories.
         names: Names of the categories.
-        weights: The user's weights of categories from a history, (n_categories,); None without one.
+        base: Item numbers of the whole list by relevance alone.
         enters: Position -> where the item enters the list.
         repaired_by: Position -> the code of the constraint that put the item there.
         vectors: Item numbers of the candidates, (n,), vectors and what they are multiplied by to have length 1; None if
@@ -100,7 +138,7 @@ class Compared:
     differences: Differences
     categories: Callable[[int], list[int]]
     names: Sequence[str]
-    weights: NDArray[np.float64] | None
+    base: Sequence[int]
     enters: Enters | None = None
     repaired_by: Callable[[int], str] = lambda _: "share"
     vectors: tuple[Ints, NDArray[Any], NDArray[Any]] | None = None
@@ -124,18 +162,14 @@ class Compared:
             base: Ids of the list by relevance alone.
             places: Their places, from 0; without gaps by default.
         """
-        new, history = self._new_and_history()
+        new, base_has = self._new(), {category for number in self.base for category in self.categories(number)}
         in_base, of_search = set(base), self._of_search()
         found = []
         for place, item in enumerate(ids):
             pinned, newcomer, score = self.pinned[place], item not in in_base, scores[place]
             own = self._of_pin(item) if pinned else next(of_search)
             if not pinned:
-                replaced = own["replaced"] = own["replaced"] if newcomer else None
-                if replaced is not None:
-                    replaced["alike"] = self._alike(own.pop("left"))
-                own.pop("left", None)
-                own["codes"] = self._codes(own.pop("at"), replaced or own["runner_up"], bool(new[place]))
+                self._explain(own, self.categories(self.numbers[place]), base_has)
             found.append(
                 {
                     "schema": SCHEMA,
@@ -147,7 +181,6 @@ class Compared:
                     "score": None if isnan(score) else score,
                     "newcomer": newcomer,
                     "new_categories": new[place],
-                    "history_categories": [] if pinned else history[place],
                     **own,
                 }
             )
@@ -156,23 +189,35 @@ class Compared:
     def _of_pin(self, item: Id) -> dict[str, Any]:
         """Return what is known of a pinned item."""
         nothing = dict.fromkeys(("relevance", "adds", "replaced", "runner_up", "enters"))
-        return {"codes": list(PINNED), "rank": self.pinned_ranks[item], **nothing}
+        return {"codes": list(PINNED), **_decided(), "rank": self.pinned_ranks[item], **nothing}
 
     def _of_search(self) -> Iterator[dict[str, Any]]:
         """Yield what is known of each item that the search placed, in order."""
-        chosen, (others, differences) = self.chosen, self.differences
-        columns = (chosen, self.ranks[chosen], self.relevance[chosen], *others, *differences)
-        for at, rank, relevance, replaced, runner_up, from_replaced, from_runner_up, from_empty in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
+        chosen, found = self.chosen, self.differences
+        columns = (chosen, self.ranks[chosen], self.relevance[chosen], *found.others, *found.parts)
+        for (
+            at,
+            rank,
+            relevance,
+            replaced,
+            runner_up,
+            from_replaced,
+            from_runner_up,
+            from_empty,
+            without,
+            together,
+        ) in zip(*(column.tolist() for column in (*columns, found.without, found.together)), strict=True):
+            first = self._comparison(replaced, from_replaced)
+            if first is not None:
+                first["alike"] = self._alike(replaced)
+            second = self._comparison(runner_up, from_runner_up)
             yield {
-                "at": at,
-                "left": replaced,
+                "exchange": (at, replaced if first else runner_up, first or second, without, together),
                 "rank": rank or None,
                 "relevance": relevance,
                 "adds": dict(zip(PARTS, from_empty, strict=True)),
-                "replaced": self._comparison(replaced, from_replaced),
-                "runner_up": self._comparison(runner_up, from_runner_up),
+                "replaced": first,
+                "runner_up": second,
                 "enters": None if self.enters is None else self._crossing(at, self.enters),
             }
 
@@ -180,7 +225,8 @@ class Compared:
         if other < 0:
             return None
         named = dict(zip(PARTS, parts, strict=True))
-        return {"item": self.id_at(other), "margin": sum(parts), "parts": named, "alike": None}
+        nothing = dict.fromkeys(("alike", "without", "without_categories"))
+        return {"item": self.id_at(other), "margin": sum(parts), "parts": named, **nothing}
 
     def _alike(self, position: int) -> list[float] | None:
         """Return the place whose item is most like a candidate, from 1, and their cosine."""
@@ -198,43 +244,62 @@ class Compared:
         found = enters(at)
         return None if found is None else {"present": found[0], "absent": found[1]}
 
-    def _codes(self, at: int, against: dict[str, Any] | None, has_new: bool) -> list[str]:
+    def _explain(self, own: dict[str, Any], categories: list[int], base_has: set[int]) -> None:
+        """Write what decides an item's exchange: the codes, the categories, and the margins without them."""
+        at, other, against, (without, for_variety, for_history), together = own.pop("exchange")
+        own.update(_decided())
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
-            return [self.repaired_by(at)]
+            own["codes"] = [self.repaired_by(at)]
+            return
         if against is None:
-            return [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
-        codes = list(codes_of(against["parts"], has_new=has_new))
-        if self.weights is None and "history" in codes:  # the same term, with equal weights: it spreads categories
-            spread = "new_category" if has_new else "less_repetition"
-            codes = list(dict.fromkeys(spread if code == "history" else code for code in codes))
-        return self.with_margin(codes, at, against["margin"])
+            own["codes"] = [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
+            return
+        margin, parts, lost = against["margin"], against["parts"], partial(is_lost, at=at, other=other)
+        own["codes"] = self.codes(at, other, [*parts.values()])
+        personal = self.differences.personal
+        against["without"] = {"price": margin - sum(parts[name] for name in GOALS)}
+        if personal:
+            against["without"]["history"] = margin - parts["history"]
+        named = [self.names[it] for it in categories]
+        margins = zip(named, without, for_variety, for_history, strict=False)
+        against["without_categories"] = {it: value for it, value, *effects in margins if max(effects) > TIED}
+        if margin <= TIED:
+            return
+        own["needs"] = [what for what, value in against["without"].items() if lost(value)]
+        decide = {
+            "for_variety": deciding(for_variety, without, together[0], lost),
+            "for_history": deciding(for_history, without, together[1], lost),
+        }
+        for name, (some, jointly) in decide.items():
+            own[name] = [named[it] for it in some]
+            own["together"] += [name] if jointly else []
+        own["base_lacks"] = [named[it] for it in decide["for_variety"][0] if categories[it] not in base_has]
 
-    def with_margin(self, codes: list[str], at: int, margin: float) -> list[str]:
-        """Append why an item stays, or stays out, if the other list is worth as much or more."""
+    def codes(self, at: int, other: int, parts: Sequence[float]) -> list[str]:
+        """Return why an item stays, or stays out: what decides its exchange, or why it loses none.
+
+        Args:
+            at: Position of the item that stays.
+            other: Position of the other one.
+            parts: The parts of the margin.
+        """
+        margin = sum(parts)
         if margin > TIED:
-            return codes
+            return causes_of(parts, partial(is_lost, at=at, other=other), personal=self.differences.personal) or ["tie"]
         if margin >= -TIED:
-            return [*codes, "tie"]
-        return [*codes, "search" if list(self.unrepaired) == list(self.chosen) else self.repaired_by(at)]
+            return ["tie"]
+        return ["search" if list(self.unrepaired) == list(self.chosen) else self.repaired_by(at)]
 
-    def _new_and_history(self) -> tuple[list[list[str]], list[list[str]]]:
-        """Return, for each place, the categories that no other item has, and those that count for the history."""
+    def _new(self) -> list[list[str]]:
+        """Return, for each place, the categories that no other item has."""
         own, names = [self.categories(number) for number in self.numbers], self.names
         times = [0] * len(names)
         for categories in own:
             for category in categories:
                 times[category] += 1
-        new = [[names[it] for it in sorted(some) if times[it] == 1] for some in own]
-        return new, [[] for _ in own] if self.weights is None else self._of_history(own, self.weights.tolist())
+        return [[names[it] for it in sorted(some) if times[it] == 1] for some in own]
 
-    def _of_history(self, own: list[list[int]], weights: list[float]) -> list[list[str]]:
-        """Return the categories of each place that count for the user's history, the strongest first."""
-        before, found = [0] * len(weights), []
-        fills = [-log1p(1 / (1 + n)) for n in range(len(own) + 1)]  # what the next item fills, negative for sorting
-        for categories, pinned in zip(own, self.pinned, strict=True):
-            gain = [(weights[it] * fills[before[it]], it) for it in categories if weights[it] > 0]
-            gain.sort()
-            found.append([self.names[it] for _, it in gain])
-            for category in () if pinned else categories:
-                before[category] += 1
-        return found
+
+def _decided() -> dict[str, list[str]]:
+    """Return what decides nothing."""
+    return {"needs": [], "for_variety": [], "for_history": [], "together": [], "base_lacks": []}

@@ -13,14 +13,17 @@ from recprism.explain.reasons._words import (
     BY_CONSTRAINT,
     BY_CONSTRAINT_FOR_USERS,
     CHANGES,
+    FOR_USERS,
     HINDRANCES,
     HINDRANCES_FOR_USERS,
     IN_BRIEF,
+    VARIETY,
     Comparison,
     Crossing,
     Id,
     Name,
     alike,
+    categories_named,
     enters,
     item_name,
     joined,
@@ -30,8 +33,9 @@ from recprism.explain.reasons._words import (
     upper,
     would_be,
 )
+from recprism.explain.reasons.codes import TOGETHER
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the keys and codes of :meth:`Reason.to_dict` and its relatives."""
 
 CODES = {
@@ -39,12 +43,13 @@ CODES = {
     "share": "A share of categories in the constraints put the item there, or keeps it out.",
     "field": "A limit on a field, such as at most two items of one author, put the item there, or keeps it out.",
     "tail_floor": "The floor for the tail put the item there.",
-    "relevance": "Its relevance counts for more.",
-    "new_category": "It has categories that no other item of the list has.",
-    "less_repetition": "Its categories occur less often in the places before it.",
-    "distance": "It is further away from the other items.",
-    "shown_nowhere_else": "No other list shows it.",
-    "history": "It fits the categories of the user's history better.",
+    "relevance": "It loses the exchange if relevance does not count.",
+    "new_category": "It loses the exchange if new categories do not count.",
+    "less_repetition": "It loses the exchange if repeated categories do not count.",
+    "distance": "It loses the exchange if distances between items do not count.",
+    "shown_nowhere_else": "It loses the exchange if it does not count that no other list shows it.",
+    "history": "It loses the exchange if the user's history does not count.",
+    "together": "The codes after this one decide together: it loses the exchange without all of them, not without one.",
     "only_candidate": "No other candidate could take its place.",
     "tie": "Another list is worth the same; the more relevant item wins.",
     "search": "The search ended at this list although one exchange would be worth more.",
@@ -53,7 +58,13 @@ CODES = {
     "not_candidate": "The item is not among the candidates of the rule.",
     "limit": "The rule's own list for the user could lose more than the limit, so this is the base list.",
 }
-"""Stable codes of reasons, and what they mean."""
+"""Stable codes of reasons, and what they mean.
+
+The exchange is that of the item for the one that it replaced, or for the runner-up of its place. The other places stay
+as they are. For an item outside of the list, it is the exchange that the item in the list wins.
+"""
+
+NAMES = ("codes", "new_categories", "needs", "for_variety", "for_history", "together", "base_lacks")
 
 
 class _Result(Displayed):
@@ -70,7 +81,7 @@ class Reason(_Result):
     Attributes:
         user: Id of the user.
         item: Id of the item.
-        codes: Keys of ``CODES``, the strongest first.
+        codes: Keys of ``CODES``: what decides, the strongest first.
         trade_off: The trade-off of this user.
         place: Place in the list, from 1.
         rank: Rank by relevance alone, from 1; None if it is not among the candidates.
@@ -78,7 +89,11 @@ class Reason(_Result):
         relevance: The score scaled to 0 .. 1 over the candidates of the rule; None for a pinned item.
         newcomer: Whether the base list lacks it.
         new_categories: Categories that no other item of the list has.
-        history_categories: Its categories that count for the user's history, the strongest first.
+        needs: "price" and "history": without each of these alone, the item loses the exchange.
+        for_variety: Its categories without which it loses the exchange, and which add variety, the strongest first.
+        for_history: Its categories without which it loses the exchange, and which fit the user's history.
+        together: "for_variety" or "for_history" if no single one of its categories decides, but all together do.
+        base_lacks: The categories of ``for_variety`` that no item of the base list has.
         adds: Part of the objective -> what the list loses if the place stays empty.
         replaced: The item of the base list that left for a newcomer, as a comparison of both in this place.
         runner_up: The best other list with a different item instead of this one.
@@ -95,7 +110,11 @@ class Reason(_Result):
     relevance: float | None
     newcomer: bool
     new_categories: tuple[str, ...] = ()
-    history_categories: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    for_variety: tuple[str, ...] = ()
+    for_history: tuple[str, ...] = ()
+    together: tuple[str, ...] = ()
+    base_lacks: tuple[str, ...] = ()
     adds: Mapping[str, float] | None = None
     replaced: Comparison | None = None
     runner_up: Comparison | None = None
@@ -105,7 +124,7 @@ class Reason(_Result):
     def from_dict(cls, facts: Mapping[str, Any]) -> Reason:
         """Read what ``to_dict`` wrote."""
         found = {name: facts[name] for name in cls.__dataclass_fields__}
-        for name in ("codes", "new_categories", "history_categories"):
+        for name in NAMES:
             found[name] = tuple(found[name])
         for name in ("replaced", "runner_up"):
             found[name] = None if found[name] is None else Comparison(**found[name])
@@ -129,36 +148,76 @@ class Reason(_Result):
         return " ".join(lines)
 
     def for_users(self, name: Name = item_name) -> str:
-        """Describe the reason for the user who sees the list."""
-        first, found = self.codes[0], f"Number {self.rank} of the best matches for you."
+        """Describe the reason for the user who sees the list: what decides the exchange, and nothing else."""
+        first, best = self.codes[0], f"Number {self.rank} of the best matches for you."
         if first in BY_CONSTRAINT_FOR_USERS:
-            found = BY_CONSTRAINT_FOR_USERS[first]
-        elif not self.newcomer:
-            found += f" No other item here has {joined(self.new_categories, 'or')}." if self.new_categories else ""
-        elif first == "new_category" and self.new_categories:
-            found = f"Added for variety: {joined(self.new_categories)}, which your list lacked."
-        elif first == "history" and self.history_categories:
-            found = f"Added to match your history: {joined(self.history_categories)}."
-        elif first == "shown_nowhere_else":
-            found = "Added because no other list shows it."
-        elif first in ("distance", "less_repetition") and self.replaced is not None:
-            word = "it differs more from the rest of your list" if first == "distance" else "its categories repeat less"
-            found = f"Added for variety: {word} than {name(self.replaced.item)}{alike(self.replaced)}."
-        return found
+            return BY_CONSTRAINT_FOR_USERS[first]
+        if not self.newcomer:
+            return (
+                f"{best} No other item here has {joined(self.new_categories, 'or')}." if self.new_categories else best
+            )
+        causes = self._causes(name)
+        if not causes or {*causes} == {"match"}:
+            return best
+        if len(causes) == 1:
+            ((why, detail),) = causes.items()
+            return f"Added {FOR_USERS[why]}: {detail}." if detail else f"Added {FOR_USERS[why]}."
+        clauses = [f"{FOR_USERS[why]} ({detail})" if detail else FOR_USERS[why] for why, detail in causes.items()]
+        needed = "it needs both" if len(causes) == 2 else "it needs all of them"
+        return f"Added {joined(clauses)}; {'no single one of these decides' if first == TOGETHER else needed}."
 
     def in_brief(self, name: Name = item_name) -> str:
-        """Describe why a new item came: what it adds, what it replaces, and its rank by relevance."""
-        first = self.codes[0]
+        """Describe why a new item came: what decides, what it replaces, and its rank by relevance."""
+        first, causes = self.codes[0], self._causes(name) if self.newcomer else {}
         parts = [BY_CONSTRAINT_FOR_USERS[first].removesuffix(".")] if first in BY_CONSTRAINT_FOR_USERS else []
-        if self.new_categories:
-            parts.append(f"adds {joined(self.new_categories)}")
-        elif first in IN_BRIEF:
-            what = joined(self.history_categories) if self.history_categories else "the history"
-            parts.append(IN_BRIEF[first].format(history=what))
+        if "variety" in causes and self.for_variety:
+            parts.append(f"adds {categories_named(self.for_variety, 'for_variety' in self.together)}")
+        elif "variety" in causes:
+            parts += [IN_BRIEF[code] for code in self.codes if code in IN_BRIEF][:1]
+        if "history" in causes:
+            parts.append(f"fits {causes['history'] or 'the categories'} of the user's history")
+        if "match" in causes:
+            parts.append("matches the user better")
+        if not parts and not self.newcomer:
+            parts.append("stays")
+        if first == TOGETHER and causes:
+            parts = [f"{joined(parts)}, and no single one of these decides"]
         if self.replaced is not None:
             parts.append(f"replaces {name(self.replaced.item)}")
         parts.append("is outside the candidates by relevance" if self.rank is None else would_be(self.rank))
         return f"{upper('; '.join(parts))}."
+
+    def _causes(self, name: Name) -> dict[str, str]:
+        """Return what decides a newcomer's exchange, and the words for each: variety, history, match."""
+        found, of_goals = {}, any(code in VARIETY for code in self.codes)
+        if of_goals and (self.codes[0] == TOGETHER or "price" in self.needs or self.for_variety):
+            found["variety"] = self._of_variety(name)
+        if "history" in self.codes:
+            found["history"] = categories_named(self.for_history, "for_history" in self.together)
+        if "relevance" in self.codes:
+            found["match"] = ""
+        return found
+
+    def _of_variety(self, name: Name) -> str:
+        """Say what a newcomer brings; "lacked" is said of the base list, "lacks" of the list without the newcomer."""
+        if self.for_variety:
+            lacked = self.base_lacks
+            rest = [it for it in self.for_variety if it in self.new_categories and it not in lacked]
+            other = [it for it in self.for_variety if it not in lacked and it not in rest]
+            clauses = (
+                (lacked, ", which the base list lacked"),
+                (rest, ", which the rest of your list lacks"),
+                (other, ""),
+            )
+            if "for_variety" in self.together:
+                of_all = [clause for some, clause in clauses if len(some) == len(self.for_variety)]
+                return f"{joined(self.for_variety)} together{''.join(of_all)}"
+            return ", and ".join(f"{joined(some)}{clause}" for some, clause in clauses if some)
+        far = "distance" in self.codes
+        if self.replaced is not None and (far or "less_repetition" in self.codes):
+            word = "it differs more from the rest of your list" if far else "its categories repeat less"
+            return f"{word} than {name(self.replaced.item)}{alike(self.replaced)}"
+        return "no other list shows it" if "shown_nowhere_else" in self.codes else ""
 
 
 @dataclass(frozen=True, repr=False)

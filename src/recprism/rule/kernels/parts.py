@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
-from recprism.rule.kernels.arrays import floats, integers
+from recprism.rule.kernels.arrays import flags, floats, integers
 from recprism.rule.kernels.cosines import write_columns, write_cosines
 from recprism.rule.kernels.worth import (
     ACCURACY,
@@ -39,7 +39,7 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_category:
     """
     indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
     positions, listed = integers(items.shape[1]), integers(items.shape[1])
-    state = (integers(n_categories), floats(n_categories, 1.0), by_category[1])
+    state, nothing = (integers(n_categories), floats(n_categories, 1.0), by_category[1]), flags(0)
     for row in range(len(items)):
         goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[users[row]], filling)
         m = 0
@@ -48,14 +48,16 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_category:
             if items[row, place] >= 0:
                 positions[place] = listed[m] = place
                 m += 1
-        list_parts(positions, items[row], relevance[row], goals, state, parts[row])
+        list_parts(positions, items[row], relevance[row], goals, state, -1, nothing, parts[row])
         parts[row, APART] = apart(listed[:m], -1, -1, likeness(items[row], listed[:m], goals), goals)
         for s in range(n_categories):
             by_category[0, s] += prices[CATEGORY] * int(state[0][s] > 0)
 
 
 @compiled_inside_uncounted
-def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: Any, out: Any) -> None:
+def list_parts(
+    positions: Any, items: Any, relevance: Any, goals: Any, state: Any, bare: int, hidden: Any, out: Any
+) -> None:
     """Write the parts of a list without distances.
 
     An item is credited with what it adds to earlier places: the first item of a category brings it.
@@ -67,6 +69,8 @@ def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: An
         goals: Data and prices of the goals.
         state: How often the list has each category, and what it leaves of each, both written here, (n_categories,);
             what each is worth in alpha-DCG, which is added to, (n_categories,), or (0,) if it is not needed.
+        bare: The place whose item is valued without the hidden categories; -1 for none.
+        hidden: Which categories these are, (n_categories,) bool; not read if there is no such place.
         out: Receives the parts, (6,).
     """
     indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
@@ -85,6 +89,8 @@ def list_parts(positions: Any, items: Any, relevance: Any, goals: Any, state: An
         out[EXPOSURE] += shown_first(item, goals)
         for at in range(indptr[item], indptr[item + 1]):
             s = indices[at]
+            if place == bare and hidden[s]:
+                continue
             n = times[s]
             out[COVERAGE] += prices[CATEGORY] * int(n == 0)
             if prices[ALPHA_DCG] > 0:
