@@ -69,6 +69,7 @@ ORDER = {
         "python benchmarks/platforms.py --compare here.npz there.npz plain.npz",
     ),
     "promise": ("Does the test keep what validation promised", "python benchmarks/promise.py"),
+    "perceived": ("Which metric orders lists as people do", "python benchmarks/perceived.py"),
 }
 TEXT = TARGET.with_name("results_text.md")
 
