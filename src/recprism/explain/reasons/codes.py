@@ -14,6 +14,9 @@ CODE_OF_PART = {
     "exposure": "shown_nowhere_else",
     "history": "history",
 }
+BY_PART = tuple(CODE_OF_PART.values())
+BY_PART_WITHOUT_HISTORY = (*BY_PART[:-1], "less_repetition")
+OF_HISTORY = PARTS.index("history")  # relevance is the first part, the history the last
 GOALS = ("coverage", "alpha_dcg", "distance", "exposure")
 """Parts that have no value at price 0."""
 TOGETHER = "together"
@@ -27,64 +30,64 @@ not count, many lists are worth the same."""
 PRECISION = 1e-3  # of a bisected trade-off
 
 
-def is_lost(margin: float, at: int, other: int) -> bool:
-    """Return whether an item loses an exchange; of two lists of equal value, that of the more relevant item stays.
+def bar_of(at: int, other: int) -> float:
+    """Return the largest margin at which an item loses an exchange.
+
+    Of two lists of equal value, that of the more relevant item stays.
 
     Args:
-        margin: Value of the list with the item minus that with the other one.
         at: Position of the item among the candidates; a position is a rank.
         other: Position of the other one.
     """
-    return margin < -TIED or (margin <= TIED and other < at)
+    return TIED if other < at else -TIED
 
 
-def causes_of(parts: Sequence[float], lost: Callable[[float], bool], *, personal: bool) -> list[str]:
+def causes_of(parts: Sequence[float], bar: float, *, personal: bool) -> list[str]:
     """Return the codes of what decides an exchange that the item wins, the strongest first.
 
     A part decides if the item loses the exchange without it. Codes after ``TOGETHER`` decide together, and none of them
-    does alone.
+    does alone. Without relevance, rank does not break ties either.
 
     Args:
         parts: The parts of the margin, in the order of ``PARTS``.
-        lost: Margin -> whether the item loses the exchange.
+        bar: The largest margin at which the item loses the exchange.
         personal: Whether the history is one of the user. Without one, its term only spreads the categories.
     """
-    margin = sum(parts)
-    names = dict(zip(PARTS, CODE_OF_PART.values(), strict=True))
-    if not personal:
-        names["history"] = "less_repetition"
-    strong = [(name, value) for name, value in zip(PARTS, parts, strict=True) if value > TIED]
-    strong.sort(key=lambda one: -one[1])
+    names, margin = BY_PART if personal else BY_PART_WITHOUT_HISTORY, sum(parts)
+    strong = [at for at, value in enumerate(parts) if value > TIED]
+    if len(strong) > 1:
+        strong.sort(key=parts.__getitem__, reverse=True)
+    alone = [at for at in strong if margin - parts[at] <= (bar if at else TIED)]
+    for_goals = False
+    for at in alone:
+        for_goals = for_goals or 0 < at < OF_HISTORY
+    jointly: list[int] = []
+    if not for_goals:
+        jointly = [at for at in strong if 0 < at < OF_HISTORY]
+        if margin - sum([parts[at] for at in jointly]) > bar:
+            jointly = []
+    if not alone and not jointly and margin - sum([parts[at] for at in strong]) <= (TIED if 0 in strong else bar):
+        jointly = strong
+    codes = [names[at] for at in alone]
+    if jointly:
+        codes += [TOGETHER] if len(jointly) > 1 else []
+        codes += [names[at] for at in jointly]
+    return codes if personal else list(dict.fromkeys(codes))
 
-    def decide(some: list[tuple[str, float]]) -> bool:
-        """Return whether the item loses without these parts; without relevance, rank does not break ties either."""
-        left = margin - sum(value for _, value in some)
-        return lost(left) or (left <= TIED and any(name == "relevance" for name, _ in some))
 
-    alone = [one for one in strong if decide([one])]
-    jointly = [one for one in strong if one[0] in GOALS]
-    if any(name in GOALS for name, _ in alone) or not decide(jointly):
-        jointly = strong if not alone and decide(strong) else []
-    codes = [names[name] for name, _ in alone]
-    if len(jointly) > 1:
-        codes.append(TOGETHER)
-    return list(dict.fromkeys([*codes, *(names[name] for name, _ in jointly)]))
-
-
-def deciding(
-    effects: Sequence[float], without: Sequence[float], together: float, lost: Callable[[float], bool]
-) -> tuple[list[int], bool]:
+def deciding(effects: Sequence[float], without: Sequence[float], together: float, bar: float) -> tuple[list[int], bool]:
     """Return which categories of an item decide an exchange, the strongest first, and whether only all together do.
 
     Args:
         effects: What each category adds.
         without: The margin without each category.
         together: The margin without all categories that add something.
-        lost: Margin -> whether the item loses the exchange.
+        bar: The largest margin at which the item loses the exchange.
     """
-    some = sorted((at for at, effect in enumerate(effects) if effect > TIED), key=lambda at: -effects[at])
-    alone = [at for at in some if lost(without[at])]
-    if alone or not some or not lost(together):
+    some = [at for at, effect in enumerate(effects) if effect > TIED]
+    some.sort(key=effects.__getitem__, reverse=True)
+    alone = [at for at in some if without[at] <= bar]
+    if alone or not some or together > bar:
         return alone, False
     return some, len(some) > 1
 

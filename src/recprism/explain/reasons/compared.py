@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import Id
 from recprism.explain._kernels.comparisons import compare_lists
-from recprism.explain.reasons.codes import GOALS, ORDER, PINNED, TIED, causes_of, deciding, is_lost
+from recprism.explain.reasons.codes import GOALS, ORDER, PINNED, TIED, bar_of, causes_of, deciding
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.rule.kernels.parts import PARTS
 
@@ -254,7 +253,7 @@ class Compared:
         if against is None:
             own["codes"] = [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
             return
-        margin, parts, lost = against["margin"], against["parts"], partial(is_lost, at=at, other=other)
+        margin, parts, bar = against["margin"], against["parts"], bar_of(at, other)
         own["codes"] = self.codes(at, other, [*parts.values()])
         personal = self.differences.personal
         against["without"] = {"price": margin - sum(parts[name] for name in GOALS)}
@@ -262,13 +261,13 @@ class Compared:
             against["without"]["history"] = margin - parts["history"]
         named = [self.names[it] for it in categories]
         margins = zip(named, without, for_variety, for_history, strict=False)
-        against["without_categories"] = {it: value for it, value, *effects in margins if max(effects) > TIED}
+        against["without_categories"] = {it: value for it, value, one, two in margins if one > TIED or two > TIED}
         if margin <= TIED:
             return
-        own["needs"] = [what for what, value in against["without"].items() if lost(value)]
+        own["needs"] = [what for what, value in against["without"].items() if value <= bar]
         decide = {
-            "for_variety": deciding(for_variety, without, together[0], lost),
-            "for_history": deciding(for_history, without, together[1], lost),
+            "for_variety": deciding(for_variety, without, together[0], bar),
+            "for_history": deciding(for_history, without, together[1], bar),
         }
         for name, (some, jointly) in decide.items():
             own[name] = [named[it] for it in some]
@@ -285,7 +284,7 @@ class Compared:
         """
         margin = sum(parts)
         if margin > TIED:
-            return causes_of(parts, partial(is_lost, at=at, other=other), personal=self.differences.personal) or ["tie"]
+            return causes_of(parts, bar_of(at, other), personal=self.differences.personal) or ["tie"]
         if margin >= -TIED:
             return ["tie"]
         return ["search" if list(self.unrepaired) == list(self.chosen) else self.repaired_by(at)]
