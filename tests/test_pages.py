@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import re
@@ -154,6 +155,12 @@ def test_the_page_of_the_paper_is_what_its_tool_computes(monkeypatch: pytest.Mon
     page = importlib.import_module("paper_docs").page()
     assert page == _text("docs/paper.md")
     assert "<!-- ours" not in page and "<!-- paper" not in page
+
+
+def test_the_page_of_the_contest_is_what_its_tool_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = importlib.import_module("frontier_docs")
+    assert tool.page(tool.contest()) == _text("docs/frontier.md")
 
 
 def test_the_first_page_counts_the_figures_of_the_paper_as_its_page_does() -> None:

@@ -1,4 +1,4 @@
-"""Draw the picture of the README: what diversity costs, method by method, each at its tuned best.
+"""Draw the picture of the README: what diversity costs, method by method, each at the best of its trials.
 
 python tools/frontier_docs.py     writes docs/front.json from the recorded contest
 python tools/front.py             draws docs/front.svg from docs/front.json
