@@ -3,6 +3,7 @@
 recprism reproduce --runs 5 --json > docs/paper/ml-1m.json
 recprism reproduce --dataset ml-latest-small --json > docs/paper/ml-latest-small.json
 python benchmarks/policies.py --json > docs/paper/policies.json
+python benchmarks/paper_rerankers.py --json > docs/paper/rerankers.json
 python tools/paper_docs.py
 
 With folders of rows it first writes docs/paper/checks.json: the rows of all seeds, those of seed 0 from another
@@ -76,6 +77,7 @@ def page() -> str:
         "sweep_n_arms": _change_table(cells, "sweep_n_arms", 10, controls=False),
         "sweep_lambda2": _change_table(cells, "sweep_lambda2", 10, controls=False),
         "policies": _policy_table(),
+        "rerankers": _reranker_table(),
         "small": _small_table(),
         "distance": _distance(cells),
         "not_out": _not_out_table(cells),
@@ -256,6 +258,13 @@ def _policy_table() -> str:
         )
         lines.append(f"| {row['objective']} | {row['policy']} | {change} | {psi} | {row['seeds']} |")
     return "\n".join(lines)
+
+
+def _reranker_table() -> str:
+    recorded = json.loads((DOCS / "paper" / "rerankers.json").read_text(encoding="utf-8"))
+    header, *rows = recorded["details"]["table"]
+    lines = [[TITLES.get(name, name) for name in header], ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _small_table() -> str:
