@@ -68,7 +68,7 @@ def test_the_package_knows_what_its_extras_bring() -> None:
     assert {it.replace("_", "-") for it in EXTRAS["serve"]} == serve - {"uvloop"}  # uvloop is optional for uvicorn
     assert set(EXTRAS["full"]) - set(EXTRAS["serve"]) == {name_of(line) for line in extras["full"]} - {"recprism"}
     assert EXTRAS.keys() == extras.keys() - {"engines", "lint", "docs"}  # nothing in src imports those
-    for name in extras.keys() - {"full", "serve", "haystack"}:
+    for name in extras.keys() - {"full", "serve", "haystack", "langchain", "llamaindex"}:
         assert any(re.match(r"recprism\[full\b", line) for line in extras[name]), name
 
 

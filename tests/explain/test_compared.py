@@ -37,7 +37,7 @@ GOALS: tuple[dict[str, float], ...] = (
 def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -> tuple[Any, Any]:
     """The parts of one list, (6,), and those of each category, (2, n_categories), as the definitions say."""
     indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = goals
-    accuracy, category, alpha_dcg, distance, alone, history, repeats, by_relevance = prices
+    accuracy, category, alpha_dcg, distance, alone, history, repeats, by_relevance, _ = prices
     found, by_category = dict.fromkeys(PARTS, 0.0), np.zeros((2, n_categories))
     before: Counter[int] = Counter()
     left: defaultdict[int, float] = defaultdict(lambda: 1.0)

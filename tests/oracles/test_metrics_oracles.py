@@ -153,7 +153,7 @@ def test_relevance_aware_metrics_agree_with_ndeval(
 
 
 @pytest.mark.parametrize("k", [2, 10, 20])
-@pytest.mark.parametrize("space", ["", "_categories", "_attributes"])
+@pytest.mark.parametrize("space", ["", "_subtopics", "_attributes"])
 def test_distances_agree_with_scipy(case: Case, space: str, k: int) -> None:
     result = values(case, f"ilad{space}@{k}", f"min_ild{space}@{k}")
     vectors = case.weights if space else case.vectors

@@ -60,7 +60,7 @@ class Comparison:
             cosine.
         without: The margin at price 0 ("price") and without the user's history ("history"), if this exchange is the
             reason; below 0, the item loses it.
-        without_categories: Name -> the margin if the item had not this category; only categories that add something.
+        without_categories: Name -> the margin if a newcomer had not this category; only categories that add something.
     """
 
     item: Id

@@ -168,7 +168,7 @@ class Compared:
             pinned, newcomer, score = self.pinned[place], item not in in_base, scores[place]
             own = self._of_pin(item) if pinned else next(of_search)
             if not pinned:
-                self._explain(own, self.categories(self.numbers[place]), base_has)
+                self._explain(own, self.categories(self.numbers[place]) if newcomer else None, base_has)
             found.append(
                 {
                     "schema": SCHEMA,
@@ -243,8 +243,14 @@ class Compared:
         found = enters(at)
         return None if found is None else {"present": found[0], "absent": found[1]}
 
-    def _explain(self, own: dict[str, Any], categories: list[int], base_has: set[int]) -> None:
-        """Write what decides an item's exchange: the codes, the categories, and the margins without them."""
+    def _explain(self, own: dict[str, Any], categories: list[int] | None, base_has: set[int]) -> None:
+        """Write what decides an item's exchange: the codes, and of a newcomer the categories and margins without them.
+
+        Args:
+            own: What is known of the item.
+            categories: Its categories if it is a newcomer; None for an item of the base list.
+            base_has: The categories of the base list.
+        """
         at, other, against, (without, for_variety, for_history), together = own.pop("exchange")
         own.update(_decided())
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
@@ -259,12 +265,15 @@ class Compared:
         against["without"] = {"price": margin - sum(parts[name] for name in GOALS)}
         if personal:
             against["without"]["history"] = margin - parts["history"]
+        if margin > TIED:
+            own["needs"] = [what for what, value in against["without"].items() if value <= bar]
+        if categories is None:
+            return
         named = [self.names[it] for it in categories]
         margins = zip(named, without, for_variety, for_history, strict=False)
         against["without_categories"] = {it: value for it, value, one, two in margins if one > TIED or two > TIED}
         if margin <= TIED:
             return
-        own["needs"] = [what for what, value in against["without"].items() if value <= bar]
         decide = {
             "for_variety": deciding(for_variety, without, together[0], bar),
             "for_history": deciding(for_history, without, together[1], bar),

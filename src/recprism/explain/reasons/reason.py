@@ -90,8 +90,9 @@ class Reason(_Result):
         newcomer: Whether the base list lacks it.
         new_categories: Categories that no other item of the list has.
         needs: "price" and "history": without each of these alone, the item loses the exchange.
-        for_variety: Its categories without which it loses the exchange, and which add variety, the strongest first.
-        for_history: Its categories without which it loses the exchange, and which fit the user's history.
+        for_variety: Categories of a newcomer without which it loses the exchange, and which add variety, the strongest
+            first.
+        for_history: Categories of a newcomer without which it loses the exchange, and which fit the user's history.
         together: "for_variety" or "for_history" if no single one of its categories decides, but all together do.
         base_lacks: The categories of ``for_variety`` that no item of the base list has.
         adds: Part of the objective -> what the list loses if the place stays empty.
