@@ -1,4 +1,4 @@
-"""Raw item features instead of latent factors: what is moved has a name, and the dial turns it by hand.
+"""Raw item features instead of latent factors: what the players move has a name.
 
 python examples/raw_features.py
 
@@ -37,8 +37,3 @@ print("features that moved most:", ", ".join(names[i] for i in np.argsort(-moved
 before, after = model.evaluate(split, data.categories, ["ndcg@10", "subtopic_coverage@10"], bootstrap=0)
 for name in ("ndcg@10", "subtopic_coverage@10"):
     print(f"{name}: {before[name].mean:.4f} before, {after[name].mean:.4f} after")
-turned = model.adjust(
-    {names.index("popularity"): 0.0}, split, data.categories, ["ndcg@10", "subtopic_coverage@10"], part="test"
-)
-for row in turned.change.rows:
-    print(f"without the change of popularity, {row.name}: {row.a:.4f} -> {row.b:.4f}")
