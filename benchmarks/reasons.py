@@ -1,6 +1,6 @@
 """Are the reasons of new items true? Each claim against interventions, before and after.
 
-    python benchmarks/reasons.py [--data ml-latest-small ml-1m lastfm] [--users 200] [--json]
+    python benchmarks/reasons.py [--data ml-latest-small ml-1m hetrec2011-lastfm-2k] [--users 200] [--json]
 
 BPRMF, the test part, lists of ten. "Exchange": the item that was replaced comes back into the place, and the other
 places stay. Plain loops value both lists (``recprism.testing``). "Rerun": the rule makes the whole list again at price
@@ -29,7 +29,7 @@ from recprism.rule.pool import Pool
 from recprism.testing._exchanges import Claims, Exchanges
 
 GOALS = {"subtopic_coverage": 0.1375, "alpha_ndcg": 0.1375, "subtopic_coverage+ilad_subtopics": 0.1375}
-DATA = ("ml-latest-small", "ml-1m", "hetrec2011-lastfm")
+DATA = ("ml-latest-small", "ml-1m", "hetrec2011-lastfm-2k")
 
 
 class World:

@@ -32,6 +32,7 @@ ORDER = {
     "bake": ("Lists put into vectors", "python benchmarks/bake.py --data-root DIR"),
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
     "choice_model": ("What explains the lists of a method", "python benchmarks/choice_model.py runs/ml1m runs/cds"),
+    "reasons": ("Are the reasons of new items true?", "python benchmarks/reasons.py --users 100"),
     "stability": ("What stays the same after a retraining", "python benchmarks/stability.py runs/ml1m"),
     "exposure": (
         "Exposure goals at equal losses",
