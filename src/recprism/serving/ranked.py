@@ -75,8 +75,11 @@ class Ranked:
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """What each place costs in relevance: the score of the base list there minus that of the list, as a share of
-        the range of the candidates' scores, (k,); NaN for a pinned item without a score."""
+        """What each place costs in relevance, (k,); NaN for a pinned item without a score.
+
+        It is the score of the base list in this place minus that of the list, as a share of the range of the
+        candidates' scores.
+        """
         pairs = zip(self._base_scores, self.scores.tolist(), strict=True)
         return tuple((base - own) / (self._span or 1.0) for base, own in pairs)
 
