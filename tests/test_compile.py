@@ -208,6 +208,7 @@ def is_kernel_source(module: str) -> bool:
 
 
 def test_no_kernel_is_compiled_past_the_decorators() -> None:
+    of_users = "list_function.py"  # compiles functions of users, whose sources are not in the hash of the cache
     for file in SOURCE.rglob("*.py"):
         source = file.read_text(encoding="utf-8")
-        assert file.name == "compile.py" or not ("njit" in source or "numba.jit" in source), file
+        assert file.name in ("compile.py", of_users) or not ("njit" in source or "numba.jit" in source), file

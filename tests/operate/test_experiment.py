@@ -129,13 +129,6 @@ def test_guardrails_come_from_the_certificate(budgeted: Run) -> None:
 
 
 @pytest.mark.slow
-def test_moved_item_vectors_have_a_guardrail(searched_run: Callable[..., Run]) -> None:
-    run = searched_run(iterations=3, diversity="subtopic_coverage")
-    rails = {rail.metric: rail for rail in plan(run, budgets={"ndcg@10": 0.9}).guardrails}
-    assert rails["similar items"].limit is None
-
-
-@pytest.mark.slow
 def test_without_a_budget_one_must_be_named(searched_run: Callable[..., Run]) -> None:
     run = searched_run(iterations=3, diversity="catalogue_coverage")
     with pytest.raises(InputError, match="--budget"):

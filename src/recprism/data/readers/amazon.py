@@ -46,11 +46,14 @@ def load_category(source: Source, category: str | None) -> Tables:
 
 
 def load_cds_2014(source: Source) -> Tables:
-    """Load interactions.csv (user_id, item_id, order; all are positives) and categories.csv (item_id, category)."""
+    """Load interactions.csv (user_id, item_id, order; all are positives) and subtopics.csv (item_id, subtopic)."""
     interactions = read_delimited(source.read("interactions.csv"), source.where("interactions.csv"))
-    categories = read_delimited(source.read("categories.csv"), source.where("categories.csv"))
+    categories = read_delimited(source.read("subtopics.csv"), source.where("subtopics.csv"))
     return Tables(
-        interactions.rename({"order": "timestamp"}, strict=False), categories, None, source.where("interactions.csv")
+        interactions.rename({"order": "timestamp"}, strict=False),
+        categories.rename({"subtopic": "category"}, strict=False),
+        None,
+        source.where("interactions.csv"),
     )
 
 
