@@ -284,6 +284,8 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--seed", "abc"], "--seed: write a whole number"),
         (["train", "--modl", "als"], "there is no option --modl; did you mean --model?"),
         (["train", "--nope"], "there is no option --nope; see `recprism train --help`"),
+        (["train", "--subtopic-column", "a"], "there is no option --subtopic-column; it is --category-column now"),
+        (["check", "run", "--concepts", "a"], "there is no option --concepts; see `recprism check --help`"),
         (["launch", "run"], "no such command 'launch'"),
         (["serve", "run"], "run is no export of a rule; write one with `recprism export RUN`"),
         (["diversify", "run"], "--budget is missing: name the share of NDCG@10 that may be lost"),

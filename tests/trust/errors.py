@@ -251,7 +251,7 @@ dials certified --user 999
 dials uncategorised
 dials uncategorised --properties categories
 dials run
-explain run --properties popularity
+explain run --concepts popularity
 explain-lists lists.csv --scores a.csv --properties clusters=3
 explain-lists lists.csv --run run --train a.csv
 explain-lists lists.csv --run run --properties popularity

@@ -22,7 +22,7 @@ MOVED = {
     f"{command} --{option}": now
     for command, options, now in (
         ("explain", "user item why-not what-if judged", "why"),
-        ("explain", "lists base scores properties", "explain-lists"),
+        ("explain", "lists base scores concepts", "explain-lists"),
         ("evaluate", "run held-out train items catalogue-size missing", "evaluate-lists"),
         ("audit", "held-out train items", "evaluate-lists"),
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
@@ -33,6 +33,15 @@ MOVED = {
     for option in options.split()
 }
 """A command with an option that it had before version 0.3 -> the command that does the same."""
+
+RENAMED = {
+    "--subtopics": "--categories",
+    "--subtopic-column": "--category-column",
+    "--subtopic-separator": "--category-separator",
+    "--subtopic-level": "--category-level",
+    "--concepts": "--properties",
+}
+"""The name of an option before version 0.3 -> its name now, in every command that has it."""
 
 
 def usage_sentence(error: Any) -> str:
@@ -45,6 +54,8 @@ def usage_sentence(error: Any) -> str:
         problem = f"there is no option {error.option_name}"
         if moved := MOVED.get(f"{error.ctx.info_name} {error.option_name}"):
             return f"{problem}; use `recprism {moved}` instead"
+        if (now := RENAMED.get(error.option_name)) in _options(error):
+            return f"{problem}; it is {now} now"
         problem += _nearest(error.option_name, _options(error))
     else:
         said = str(error.format_message()).rstrip(".").replace(". Did you", "; did you")

@@ -164,7 +164,12 @@ def _make_next_to(path: Path, make: Callable[[Path], None]) -> Path:
 
     ``tempfile`` gives permissions to the owner alone. To widen them later, the umask would be needed, and reading it
     means changing it for all threads.
+
+    Raises:
+        InputError: If the path is the root of a file system.
     """
+    if not path.name:
+        raise InputError(f"{path} is no file; name one in it")
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         try:
