@@ -1,6 +1,6 @@
 """Limits on fields of items, such as the author: caps and spacing, for one list at a time; plain Python.
 
-An item has any number of values of a field. Values of all limited fields are told apart by the field.
+An item has any number of values of a field. The same value in two fields counts as two values.
 """
 
 from __future__ import annotations
