@@ -168,7 +168,6 @@ def test_with_labels_every_command_works(recprism: Recprism, run: Path, tmp_path
         ["export", run, "--form", "dials", "-o", tmp_path / "dials"],
         ["export", run, "--form", "user-vectors", "-o", tmp_path / "vectors"],
         ["experiment", run, "--budget", "0.2"],
-        ["interleave", run, "-o", tmp_path / "mixed.csv"],
         ["monitor", run, "--lists", lists, "--floor", "0.01"],
         ["check", run, "--max-ndcg-loss", "0.9"],
         ["search", run, "--goal", "ilad_subtopics", "--set", "iterations=2", "--name", "players"],

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -32,13 +31,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["train", "-o", "base", "--set", "epochs=2"],
         ["diversify", "diverse", "--budget", "10%"],
         ["recommend", "diverse", "-o", "lists.csv"],
-        ["interleave", "diverse", "-o", "mixed.csv"],
     ):
         if words[0] == "diversify":
             shutil.copytree(folder / "base", folder / "diverse")
         subprocess.run([sys.executable, "-m", "recprism", *words], check=True, capture_output=True, cwd=folder)
-    mixed = pl.read_csv(folder / "mixed.csv")
-    mixed.group_by("user_id").first().select("user_id", "item_id").write_csv(folder / "clicks.csv")
     return folder
 
 
@@ -72,12 +68,6 @@ TABLES = [
         r"diverse: what is alive of its gain in subtopic_coverage@10",
         r"of the promised gain",
     ),
-    (
-        "score-clicks mixed.csv --clicks clicks.csv",
-        r"clicks of clicks\.csv on the lists of mixed\.csv",
-        r"users clicked",
-    ),
-    ("interleave diverse -o again.csv", r"601 lists of up to 10 items \(live lists: .*\) -> again\.csv", r""),
     ("export diverse -o vectors", r"-> vectors", r""),
     ("export diverse --form dials --to npz -o vectors", r"-> vectors", r"Of 601 lists, \d+ have the items of the rule"),
     ("data stats ml-latest-small", r"ml-latest-small, after cleaning", r""),
@@ -126,7 +116,6 @@ JSON = [
     "explain diverse --draws 0",
     "experiment diverse",
     "monitor diverse --lists lists.csv",
-    "interleave diverse -o again.csv",
     "export diverse -o vectors",
     "export diverse --form user-vectors --to npz -o vectors",
     "report diverse --draws 0 -o page.html",

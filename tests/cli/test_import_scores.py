@@ -129,7 +129,6 @@ def test_pages_and_plans_work(ok: Recprism, run: Path, tmp_path: Path) -> None:
         ["report", "--draws", "1"],
         ["experiment", "--budget", "10%"],
         ["holdout", "--share", "20%", "--click-rate", "30%"],
-        ["interleave", "-o", tmp_path / "mixed.csv"],
         ["monitor", "--lists", tmp_path / "lists.csv", "--floor", "0.01"],
         ["export", "--with-histories", "-o", tmp_path / "rule"],
     ):

@@ -41,7 +41,6 @@ ALWAYS = {
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor-log": "export served taken floor max_fallbacks max_unmet max_milliseconds holdout_share output junit "
     "as_json",
-    "interleave": "run_directory output k judged seed name as_json",
     "report": "run_directory output part name as_json",
 }
 """Command -> the parameters that have an effect in every mode, with blanks between."""
@@ -146,7 +145,6 @@ MINIMAL = {
         "with --taken": "rule --served log --taken taken.csv",
         "without --taken": "rule --served log",
     },
-    "interleave": {"with --judged": "found --judged -o new.csv", "without --judged": "found -o new.csv"},
     "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
 }
 """Command -> mode -> the rest of a command line in that mode."""

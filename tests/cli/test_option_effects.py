@@ -57,10 +57,6 @@ recommend run -o out.csv --json | --judged
 recommend run -o out.csv --json | --base
 recommend run -o out.csv --json --judged | --part validation
 recommend run --json | -o out.csv
-interleave run -o out.csv --json | -k 3
-interleave run -o out.csv --json | --judged
-interleave run -o out.csv --json | --seed 1
-interleave run -o out.csv --json --judged | --part validation
 {ERASE} | --features 2
 {ERASE} | --goal ilad
 {ERASE} | --axes raw
@@ -280,8 +276,6 @@ monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor operate/test_monitor.py each_segment
 holdout cli/test_option_effects.py share click_rate
-interleave operate/test_interleave.py output
-score-clicks operate/test_interleave.py clicks
 report report/test_report.py output part draws
 report report/test_headline.py seed
 studio studio/test_attacks.py host port

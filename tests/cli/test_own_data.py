@@ -143,11 +143,6 @@ COMMANDS: dict[str, list[list[str]]] = {
     "check": [["check", "run", "--max-ndcg-loss", "0.99"]],
     "experiment": [["experiment", "run", "--budget", "0.4"]],
     "holdout": [["holdout", "run", "--share", "0.2", "--click-rate", "0.3"]],
-    "interleave": [["interleave", "run", "-o", "mixed.csv"]],
-    "score-clicks": [
-        ["interleave", "run", "-o", "mixed.csv"],
-        ["score-clicks", "mixed.csv", "--clicks", "orders.csv", *COLUMNS[:4]],
-    ],
     "monitor": [
         [
             "monitor",

@@ -343,7 +343,7 @@ def test_export_prints_what_its_lists_are(
     assert "carry over" not in printed, "the certificate is about the rule"
 
 
-def test_monitor_and_interleave_use_live_lists(
+def test_monitor_uses_live_lists(
     runs: dict[str, Run], call: Call, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     run, lists = runs["rule"], tmp_path / "lists.parquet"
@@ -353,7 +353,3 @@ def test_monitor_and_interleave_use_live_lists(
     assert found[1].like_promised < 0.95
     assert call("monitor", run.path, "--lists", lists, "--json") == 0
     assert json.loads(capsys.readouterr().out)["like_promised"] == 1.0
-    for more in ((), ("--judged",)):
-        assert call("interleave", run.path, "-o", tmp_path / "mixed.parquet", *more) == 0
-        assert (consumed(run, pl.read_parquet(tmp_path / "mixed.parquet")) > 0) == bool(more)
-    assert call("interleave", run.path, "-o", lists, "--part", "test") == 2

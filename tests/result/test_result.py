@@ -281,7 +281,6 @@ SHOWN: tuple[tuple[Any, ...], ...] = (
     ("dials",),
     ("dials", "--user", 1),
     ("steer", "--user", 1, "--set", "Drama=0.1"),
-    ("interleave", "-o", "OUT"),
     ("monitor", "--lists", "LISTS"),
 )
 

@@ -336,14 +336,8 @@ holdout found --share 5%
 holdout found --share 2 --click-rate 8%
 experiment run
 experiment found --budget 1% --guard ndcg=50%
-interleave run
-interleave nowhere run
-interleave run -o mixed.csv --part test
-interleave lists.csv -o mixed.csv
-interleave lists.csv --clicks a.csv
-score-clicks lists.csv
-score-clicks lists.csv --clicks a.csv
-interleave run -o mixed.csv --column user_id=customer
+interleave run -o mixed.csv
+score-clicks mixed.csv --clicks a.csv
 features nothing.json -o new
 reproduce --table 9
 data show netflix

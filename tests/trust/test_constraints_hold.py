@@ -67,13 +67,6 @@ def test_a_banned_item_is_in_no_list(banning: Run, call: Call, tmp_path: Path, o
     assert banned_in(banning, lists) == 0
 
 
-def test_a_banned_item_is_in_no_interleaved_list(banning: Run, call: Call, tmp_path: Path) -> None:
-    for judged in ((), ("--judged",)):
-        out = tmp_path / f"mixed{len(judged)}.parquet"
-        assert call("interleave", banning.path, "-k", "20", *judged, "-o", out) == 0
-        assert banned_in(banning, pl.read_parquet(out)) == 0
-
-
 EXPORTED = (
     *("--form user-vectors --to npz", "--form user-vectors --to csv --alpha 0.5", "--form user-vectors --alpha 0"),
     "--form dials --to parquet",

@@ -247,7 +247,6 @@ SLOW = dict.fromkeys(("a rule after a restart", "the studio", "the estimator"), 
 MAKES_LISTS = {
     "api/estimator.py": "the estimator",
     "operate/check.py": "figures of all lists",
-    "operate/interleave.py": "mixes two lists, on purpose",
     "operate/monitor.py": "figures of all lists",
     "operate/refit.py": "churn of all lists",
     "operate/refitted_run.py": "churn of all lists",

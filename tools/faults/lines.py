@@ -102,7 +102,7 @@ def grammar() -> dict[tuple[str, ...], list[Parameter]]:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 RUNS = ("base", "whole", "whole", "whole", "found", "found", "searching", "training")
-TABLES = ("a.csv", "items.csv", "lists.csv", "mixed.csv", "clicks.csv", "reviews.json", "mentions.csv", "features.csv")
+TABLES = ("a.csv", "items.csv", "lists.csv", "clicks.csv", "reviews.json", "mentions.csv", "features.csv")
 FEATURES = "item_id,price,loud\n" + "".join(f"i{n},{n / 12},{n % 2}\n" for n in range(12))
 DATA_SETS = ("ml-latest-small", "ml-1m")
 METRICS = ("ndcg@10", "recall@5", "subtopic_coverage", "subtopic_coverage@10", "ilad", "catalogue_coverage@10")
@@ -180,7 +180,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "dataset": ("ml-1m",),
     "to": ("npz", "parquet", "safetensors", "faiss"),
     "for_index": ("index.faiss",),
-    **dict.fromkeys(("lists", "base", "scores"), ("lists.csv", "mixed.csv")),
+    **dict.fromkeys(("lists", "base", "scores"), ("lists.csv", "a.csv")),
     "day_column": ("day",),
     "fewest": ("2", "10"),
     **dict.fromkeys(("users_per_day", "requests_per_day"), ("100", "20000")),
@@ -189,7 +189,6 @@ GOOD: dict[str, tuple[str, ...]] = {
     "served": ("log.parquet", "rule"),
     "taken": ("taken.csv",),
     "max_milliseconds": ("5", "100"),
-    "clicks": ("clicks.csv",),
     "host": ("127.0.0.1", "localhost", "::1"),
     "port": ("0",),
     "token": ("secret",),
@@ -260,7 +259,6 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("train",): ("--data", "a.csv", "-o", "new", "--set", "epochs=1", "--set", "dim=4", "--device", "cpu"),
     ("search",): ("--set", "iterations=2", "--overwrite"),
     ("batch",): ("--users", "whole/factors.safetensors", "-o", "new", "--repeat-seen"),
-    ("interleave",): ("-o", "new.csv"),
     ("monitor",): ("--lists", "lists.csv"),
     ("experiment",): ("--budget", "30%"),
     ("evaluate-lists",): ("--bootstrap", "0"),
@@ -432,7 +430,6 @@ def make_world(folder: Path) -> None:
         shutil.copytree("base", "found")
         _must("search", "found", "--set", "iterations=5")
         _must("recommend", "whole", "-o", "lists.csv")
-        _must("interleave", "whole", "-o", "mixed.csv")
         _must("export", "whole", "--form", "user-vectors", "--to", "npz", "-o", "vectors")
         _must("export", "whole", "-o", "rule")
         _tables(Path())

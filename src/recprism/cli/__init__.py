@@ -25,11 +25,9 @@ from recprism.cli.operate import (
     experiment,
     export,
     holdout,
-    interleave,
     monitor,
     monitor_log,
     refit,
-    score_clicks,
     serve,
 )
 from recprism.cli.pages import report, studio
@@ -75,8 +73,6 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "monitor-log": monitor_log.monitor_log,
         "experiment": experiment.experiment,
         "holdout": holdout.holdout,
-        "interleave": interleave.interleave,
-        "score-clicks": score_clicks.score_clicks,
     },
     "Pages": {"report": report.report, "studio": studio.studio},
 }

@@ -283,7 +283,6 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
     "check": (_with("--measured", "measured", otherwise="confidence"),),
     "monitor-log": (_with("--taken", "taken", "max_hit_loss columns"),),
-    "interleave": (_with("--judged", "judged", "part"),),
     "report": (
         (
             Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),

@@ -27,7 +27,6 @@ MOVED = {
         ("audit", "held-out train items", "evaluate-lists"),
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
         ("experiment", "holdout click-rate change requests-per-day", "holdout"),
-        ("interleave", "clicks", "score-clicks"),
         ("erase", "user item", "changes"),
     )
     for option in options.split()
@@ -42,6 +41,12 @@ RENAMED = {
     "--concepts": "--properties",
 }
 """The name of an option before version 0.3 -> its name now, in every command that has it."""
+
+GONE = {
+    "interleave": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
+    "score-clicks": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
+}
+"""A command of version 0.2 that is gone -> why, and what to use."""
 
 
 def usage_sentence(error: Any) -> str:
@@ -59,6 +64,8 @@ def usage_sentence(error: Any) -> str:
         problem += _nearest(error.option_name, _options(error))
     else:
         said = str(error.format_message()).rstrip(".").replace(". Did you", "; did you")
+        if gone := next((why for name, why in GONE.items() if f"command '{name}'" in said), None):
+            return f"this command is gone: {gone}"
         problem = said[:1].lower() + said[1:]
     return problem if problem.endswith("?") else f"{problem}; see `{_command(error)} --help`"
 

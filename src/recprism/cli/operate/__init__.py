@@ -1,1 +1,1 @@
-"""Commands for a real stack: refit, export, batch, serve, check, monitors, experiment, holdout, interleave."""
+"""Commands for a real stack: refit, export, batch, serve, check, monitors, experiment, holdout."""

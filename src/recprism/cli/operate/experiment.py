@@ -8,7 +8,6 @@ import typer
 
 from recprism.cli._options import AsJson, DiversifiedRun, Guards, Part, ResultName, share_option
 from recprism.cli._output import (
-    next_step,
     print_json,
     print_sentence,
     print_table,
@@ -98,5 +97,4 @@ def experiment(
     print_sentence(found.sentence())
     if days is not None:
         print_sentence(f"With {users_per_day:,} new users a day: {days:,} days.")
-    next_step(run.command("interleave", output="mixed.parquet"))
     say(f"when lists are served, watch them: {run.command('monitor', lists='FILE')}")
