@@ -98,14 +98,14 @@ def test_lists_of_other_constraints_are_stored_apart() -> None:
         def read(self, goal: str, kind: str) -> dict[float, np.ndarray]:
             return kept.get((goal, kind), {})
 
-        def write(self, goal: str, kind: str, lists: dict[float, np.ndarray]) -> None:
-            kept[goal, kind] = dict(lists)
+        def write(self, goal: str, lists: dict[str, dict[float, np.ndarray]]) -> None:
+            kept.update({(goal, kind): dict(of_kind) for kind, of_kind in lists.items()})
 
     factors, split, categories = world(0)
     for banned in ([], [30], [40]):
         problem = Problem(factors, split, categories, "test", 6, store=Store(), constraints={"banned": banned})
         lists_at(problem, "ilad", 0.3)
-        problem.keep_lists(Goal.parse("ilad"))
+        problem.keep_path(Goal.parse("ilad"))
     assert len(kept) == 3
 
 

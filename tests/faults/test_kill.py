@@ -12,7 +12,11 @@ from commands import finish
 from disk import judged
 from kill import JOBS, Harness, Job, damaged, seen
 from long_run import Noted, handles_grow, slope, told
+from phases import PHASES
 
+import recprism
+
+SOURCE = Path(recprism.__file__).parent
 SHORT = tuple(job for job in JOBS if job.name not in ("diversify --overwrite", "frontier"))
 
 
@@ -30,6 +34,23 @@ def test_a_killed_command_leaves_whole_files_and_goes_on_to_the_same_bits(harnes
         if outcome.killed:
             return
     pytest.fail("five kills came too late")
+
+
+@pytest.mark.parametrize("name", ["report", "diversify --budget"])
+def test_the_lists_of_a_path_are_stored_in_one_step(harness: Harness, name: str) -> None:
+    """They are those of two parts. A command that is killed after it has written some of them has written all."""
+    job = next(job for job in SHORT if job.name == name)
+    written = [at for at, (phase, _) in enumerate(harness.taken[name]) if phase == "writing the path"]
+    assert written
+    for number in written:
+        outcome = harness.trial(job, random.Random(0), at=number + 1)
+        assert outcome.killed
+        assert outcome.bad == ""
+
+
+def test_every_phase_is_that_of_a_function() -> None:
+    for file, function in PHASES:
+        assert f"def {function}(" in (SOURCE / file).read_text(encoding="utf-8"), (file, function)
 
 
 @pytest.mark.parametrize(("name", "largest"), [("train", 900), ("diversify --budget", 3000), ("report", 50_000)])

@@ -145,16 +145,17 @@ class Harness:
         if job.prepared:
             shutil.copytree(self.folder / job.prepared, self.run)
 
-    def trial(self, job: Job, luck: random.Random, *, aimed: bool = False) -> Outcome:
+    def trial(self, job: Job, luck: random.Random, *, aimed: bool = False, at: int | None = None) -> Outcome:
+        """at: the number of a piece of the command's time, at whose beginning it is killed."""
         self.fresh(job)
         before, old = results(self.run, "", job.kept), seen(self.run)
-        number, share = self.aim(job, luck) if aimed else self.any_moment(job, luck)
+        number, share = (at, 0.0) if at is not None else self.aim(job, luck) if aimed else self.any_moment(job, luck)
         process = start(self.words(job.start), self.told, stop_at=number)
         while process.is_alive() and not has_stopped(process):
             time.sleep(0.002)
-        if process.is_alive():
+        if process.is_alive() and share:
             os.kill(process.pid or 0, signal.SIGCONT)
-        time.sleep(share * self.taken[job.name][number][1])
+            time.sleep(share * self.taken[job.name][number][1])
         process.kill()
         process.join()
         phase, killed = (phases(self.told) or [(0.0, "starting")])[-1][1], process.exitcode == -signal.SIGKILL

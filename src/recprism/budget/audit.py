@@ -231,9 +231,10 @@ def cost_of_diversity(
         points = {goal: some_steps(steps[goal], [it.last for of, it in answers if of.goal == goal]) for goal in wanted}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, problem)))) for goal in wanted}
-        paths = {
-            goal: walk(problem, goal, metrics[goal], points[goal], workers, step, through=through) for goal in wanted
-        }
+        paths: dict[Goal, Path] = {}
+        for goal in wanted:
+            paths[goal] = walk(problem, goal, metrics[goal], points[goal], workers, step, through=through)
+            problem.keep_path(goal)
     for question, answer in answers:
         paths[question.goal] = _with_limits(problem, paths[question.goal], question, answer)
     stops = {goal: tuple(_stop(paths[goal], of, it) for of, it in answers if of.goal == goal) for goal in wanted}

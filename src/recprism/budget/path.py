@@ -231,7 +231,8 @@ def walk(
 ) -> Path:
     """Walk a path and judge every point.
 
-    A walk that may end is one that certifies: its points are those of :func:`served_point`.
+    A walk that may end is one that certifies: its points are those of :func:`served_point`. The problem remembers the
+    lists; :meth:`Problem.keep_path` stores them when those of every part are made.
 
     Args:
         problem: What is served.
@@ -264,7 +265,6 @@ def walk(
     known = problem.known_lists(goal)
     if any(point.trade_off not in known for point in points):  # made by another process
         known.update({point.trade_off: point.lists for point in points})
-    problem.keep_lists(goal)
     return Path(goal, base, tuple(points), **about)
 
 

@@ -54,8 +54,8 @@ class PathStore(Protocol):
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""
         ...
 
-    def write(self, goal: str, kind: str, lists: Mapping[float, Lists]) -> None:
-        """Store the lists of one goal and kind."""
+    def write(self, goal: str, lists: Mapping[str, Mapping[float, Lists]]) -> None:
+        """Store the lists of one goal, by kind and trade-off, in one step."""
         ...
 
 
@@ -179,16 +179,11 @@ class Problem(Displayed):
         kind = self._kind()
         return self.once((goal, kind), lambda: {} if self.store is None else dict(self.store.read(str(goal), kind)))
 
-    def keep_lists(self, goal: Goal) -> None:
-        """Hand the known lists of a path to the store."""
-        if self.store is not None:
-            self.store.write(str(goal), self._kind(), self.known_lists(goal))
-
     def keep_path(self, goal: Goal) -> None:
-        """Hand the known lists of a path to the store, those of every part."""
-        others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
-        for problem in (self, *others):
-            problem.keep_lists(goal)
+        """Hand the known lists of a path to the store, those of every part in one step."""
+        if self.store is not None:
+            others = [it for key, it in self._computed.items() if isinstance(key, tuple) and key[0] == "on"]
+            self.store.write(str(goal), {it._kind(): it.known_lists(goal) for it in (self, *others)})
 
     def _kind(self) -> str:
         """Return what the store calls these lists; other constraints or another window make other lists."""

@@ -143,6 +143,7 @@ class Measured:
         path = walk(
             self.problem, self.goal, (COST, self.metric), steps, on_point=count_steps(tell, "the front", len(steps))
         )
+        self.problem.keep_path(self.goal)
         budget = None if self.chosen is None else self.chosen.budget
         kept = {it: budget for it in steps if it < own and budget is not None}
         return tuple(_front_point(path, self.metric, at, kept) for at in range(len(path.points)))

@@ -104,6 +104,7 @@ def make_path(
     # The limit of a step is that of the part which certifies, as in `within_budget`.
     limits = {it.trade_off: limit_of(it.possible_loss(deciding[0], COST)) for it in deciding}
     points = deciding if judge is problem else _points(problem, goal, names, step, limits)
+    problem.keep_path(goal)
     losses, within, users = None, None, problem.base.n_users
     if COST in deciding[0].values:
         losses, within, users = _price(Path(goal, deciding[0], tuple(deciding), part, judge.clusters), confidence)
@@ -128,7 +129,6 @@ def _points(
             lists = problem.within_limits({COST: limits[trade_off]}, lists)
         points.append(point_of(problem, lists, trade_off, metrics))
         on_point()
-    problem.keep_lists(goal)
     return points
 
 

@@ -37,10 +37,14 @@ class RunPaths:
             if name.startswith(start)
         }
 
-    def write(self, goal: str, kind: str, lists: Mapping[float, Lists]) -> None:
-        """Add lists to the file of a goal. A run that is read-only stays as it is."""
+    def write(self, goal: str, lists: Mapping[str, Mapping[float, Lists]]) -> None:
+        """Add lists to the file of a goal, in one step. A run that is read-only stays as it is."""
         stored = self._stored(goal)
-        new = {f"{kind}.{trade_off!r}": array.astype(np.int32) for trade_off, array in lists.items()}
+        new = {
+            f"{kind}.{trade_off!r}": array.astype(np.int32)
+            for kind, of_kind in lists.items()
+            for trade_off, array in of_kind.items()
+        }
         if not new.keys() <= stored.keys():
             with suppress(BusyError, StorageError), held(self.run.path):
                 self.run.save_path(goal, {**stored, **new}, {"format": FORMAT}, self._made_from)
