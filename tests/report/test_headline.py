@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recprism.explain.explained import ExplanationInShort
+from recprism.explain.explained import ExplanationInShort, kept_in_short
 from recprism.report.collect import gather
 from recprism.report.content import Change, Content, FrontPoint
 from recprism.report.headline import Basis, headline
 from recprism.report.html import render
-from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.run import Run
 
 
@@ -175,8 +174,9 @@ def test_a_headline_agrees_with_the_audit_and_with_diversify(
 def test_one_explanation_is_kept_for_one_question(by_rule: Callable[[str], Path], call: Callable[..., int]) -> None:
     run = Run.open(by_rule("subtopic_coverage"))
     assert call("explain", run.path, "--draws", 3, "--seed", 5) == 0
-    assert kept_in_short(run, part="test", draws=3, seed=5) is not None
-    assert kept_in_short(run, part="test", draws=4, seed=5) is None
+    kept = run.explanation()
+    assert kept_in_short(kept, {"part": "test", "draws": 3, "seed": 5}) is not None
+    assert kept_in_short(kept, {"part": "test", "draws": 4, "seed": 5}) is None
 
 
 def _text(content: Content) -> str:

@@ -17,7 +17,6 @@ from recprism.report.content import Content
 from recprism.report.html import SCRIPTS, inline_json, render
 from recprism.result.catalogue import titles_of
 from recprism.runs.config import RunConfig
-from recprism.runs.jobs.explain import explain_run
 from recprism.runs.run import Run
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -200,7 +199,7 @@ def test_the_page_gives_the_lists_and_reasons_of_the_rule(by_rule: Callable[[str
     content = gather(run, draws=0)
     assert content.rule is not None
     found = run.load_result()
-    summary = explain_run(run, draws=0).rule_summary
+    summary = found.explain(draws=0).rule_summary
     assert summary is not None
     assert list(content.rule.categories) == summary.table()
     titles = dict(zip(run.items()["item_id"].to_list(), titles_of(run.items()), strict=True))

@@ -16,7 +16,6 @@ from recprism.models import BPRMF, Factors
 from recprism.runs.config import BudgetConfig, RunConfig
 from recprism.runs.jobs.dials import dials_of, steer_run
 from recprism.runs.jobs.diversify import diversify_within
-from recprism.runs.jobs.explain import explain_run
 from recprism.runs.jobs.explain_lists import explain_lists_of_run
 from recprism.runs.jobs.export import export_run
 from recprism.runs.jobs.properties import as_categories, find_properties
@@ -153,7 +152,7 @@ def test_every_command_works_without_metadata(clustered: Run, tmp_path: Path) ->
         steer_run(clustered, 1, {"Drama": 0.5})
     with pytest.raises(InputError, match=r"dials need categories .* --properties clusters=20"):
         dials_of(clustered)
-    explained = explain_run(clustered, draws=0)
+    explained = clustered.load_result().explain(draws=0)
     assert explained.note == "The items have no categories, so no choice model was fitted."
     assert explained.rule_summary is not None
     assert explained.choice_model is None

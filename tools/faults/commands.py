@@ -13,7 +13,7 @@ from pathlib import Path
 from phases import Recorder
 
 LOADED = ["torch", "polars", "numba", "recprism.cli", "recprism.runs.jobs.diversify", "recprism.contest.fronts"]
-LOADED += ["recprism.report.page", "recprism.forms.vectors", "recprism.runs.jobs.explain", "phases"]
+LOADED += ["recprism.report.page", "recprism.forms.vectors", "recprism.explain.explained", "phases"]
 server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload(LOADED)
 

@@ -34,7 +34,7 @@ PHASES = {
     ("cmb/jobs/search.py", "search"): "searching",
     ("cmb/jobs/search.py", "begin_search"): "noting what is asked",
     ("operate/refitted_run.py", "refit_run"): "walking within the budget",
-    ("runs/jobs/explain.py", "explain_run"): "explaining",
+    ("explain/explained.py", "explain_made"): "explaining",
     ("runs/parts/results.py", "save_explanation"): "writing the explanation",
     ("cmb/jobs/erasure.py", "erase_run"): "erasing",
     ("runs/parts/results.py", "save_factors_explanation"): "writing the explanation",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from recprism.budget.promise import fallen_back
 from recprism.cli._output import (
     complain,
     next_step,
@@ -90,56 +90,25 @@ def print_diversified(
         as_json: Whether to print JSON.
         also: Further sentences of the conclusion.
     """
-    from recprism.result.effect import effect, shuffled_categories
+    from recprism.result.catalogue import Catalogue
+    from recprism.result.effect import shuffled_categories
+    from recprism.result.view import view_of
 
-    certificate = kept.certificate
-    assert certificate is not None  # a budget was given
-    changed = kept.is_changed
-    with progress_of_steps() as on_step:
-        found = None
-        if changed:
-            stored = run.load_result()
-            controls = shuffled_categories(stored, run.config.seed)
-            found = effect(stored, names, controls=controls, on_step=on_step)
-        fallen = 0.0 if kept.rule is None else kept.problem.fallback_share(kept.rule)
+    shown = run.load_result() if kept.is_changed else replace(kept, run=run)
+    view, found = view_of(shown, Catalogue(run.items(), shown.problem.categories)), None
+    if kept.is_changed:
+        with progress_of_steps() as on_step:
+            found = view.effect(names, controls=shuffled_categories(shown, run.config.seed), on_step=on_step)
     if as_json:
-        change = None if found is None else found.change.to_dict()
-        print_json({"run": str(run.path), "result": run.result, **facts, "fallback_share": fallen, "change": change})
-        if not changed:
-            complain(UNCHANGED)
-            raise typer.Exit(1)
-        return
-    if found is None:
-        print_title(f"{run.path}: not changed")
+        about = {**facts, "fallback_share": view.fallback_share, "change": found and found.change.to_dict()}
+        print_json({"run": str(run.path), "result": run.result, **about})
     else:
-        print_effect(run, found)
-        for sentence in (*_conclusion(run, kept), fallen_back(fallen, "judged")):
-            if sentence is not None:
-                print_sentence(sentence)
-    print_sentence(certificate.sentence())
-    if certificate.last is not None:
-        print_sentence(certificate.scope())
-    if facts.get("asked_before"):
-        print_sentence(facts["asked_before"])
-    for name, cost in kept.constraint_costs.items():
-        print_sentence(f"The constraints alone change {name} by {-100 * cost:+.1f} %, which the budget does not count.")
-    for sentence in also:
-        print_sentence(sentence)
+        print_title(f"{run.path}: not changed") if found is None else print_effect(run, found)
+        for sentence in (*view.sentences(), *also):
+            print_sentence(sentence)
     if found is None:
-        print_sentence(UNCHANGED)
+        (complain if as_json else print_sentence)(UNCHANGED)
         raise typer.Exit(1)
-    first = in_commas(run.split().user_ids[0])
-    next_step(run.command("recommend", users=first), run.command("evaluate"))
-
-
-def _conclusion(run: Run, kept: Result) -> list[str]:
-    """Who judged the table, and which constraints the lists break."""
-    said = []
-    if not len(run.split().part(JUDGED_ON)):
-        said.append(f"no user has interactions in the {JUDGED_ON} part: what it costs there is not known")
-    elif kept.certificate is not None and kept.certificate.part != JUDGED_ON:
-        said.append(f"judged on the {JUDGED_ON} part, which was not used to choose the lists")
-    window = None if kept.rule is None else kept.rule.history_window
-    if window is not None:
-        said.append(f"only the latest {window:,} interactions of a user count as history, here and at request time")
-    return said if kept.violations is None else [*said, kept.violations.sentence()]
+    if not as_json:
+        first = in_commas(run.split().user_ids[0])
+        next_step(run.command("recommend", users=first), run.command("evaluate"))

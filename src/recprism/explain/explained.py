@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
+from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
+from recprism.common.version import __version__
 from recprism.explain.accounting import RuleSummary, summarise_rule
 from recprism.explain.boost_reasons import BoostReason, explain_boosts
 from recprism.explain.choice.fit import DRAWS, FEWEST_USERS, fit_choice_model
@@ -21,6 +23,7 @@ from recprism.rule.features import category_probabilities
 from recprism.rule.rule import Rule
 
 CANDIDATES = 200
+IN_SHORT = "in_short"  # in what a run keeps
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,11 @@ class ExplainedLists(Displayed):
             categories=() if self.rule_summary is None else tuple(self.rule_summary.table()),
         )
 
+    def to_keep(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a run keeps, in plain values; ``asked`` is the part, the draws and the seed."""
+        in_short = {"asked": _by_this_version(asked), **asdict(self.in_short())}
+        return {**self.to_dict(), "part": asked["part"], IN_SHORT: in_short}
+
     def sentences(self) -> list[str]:
         """Say what makes the lists, and whether that explains them."""
         said = []
@@ -115,6 +123,20 @@ class ExplainedLists(Displayed):
         return said if self.choice_model is None else [*said, *self.choice_model.sentences()]
 
 
+def kept_in_short(kept: Mapping[str, Any] | None, asked: Mapping[str, Any]) -> ExplanationInShort | None:
+    """Return what :meth:`ExplainedLists.to_keep` kept, if it answered just this question; else None."""
+    found = dict((kept or {}).get(IN_SHORT) or {})
+    if found.pop("asked", None) != _by_this_version(asked):
+        return None
+    lists: dict[str, Any] = {name: tuple(found.pop(name)) for name in ("sentences", "categories")}
+    return ExplanationInShort(**lists, **found)
+
+
+def _by_this_version(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {**asked, "recprism": __version__}
+
+
+@phase("explaining", __name__)
 def explain_made(
     problem: Problem,
     rule: Rule | None,

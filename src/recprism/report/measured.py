@@ -29,7 +29,6 @@ from recprism.result.effect import effect
 from recprism.result.result import Result
 from recprism.result.view import ResultView, view_of
 from recprism.rule.goal import TERMS, Goal
-from recprism.runs.jobs.explain import kept_in_short
 from recprism.runs.parts.questions import keep_audit
 from recprism.runs.run import Run
 
@@ -220,10 +219,7 @@ def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCall
     if result.rule is None:
         about, users = explained_content(found.run, part=part, draws=draws, seed=seed, tell=tell)
         return Why(None, about, users)
-    rule = kept_in_short(found.run, part=part, draws=draws, seed=seed)
-    if rule is None:
-        rule = result.explain(draws=draws, seed=seed, on_step=tell).in_short()
-    return Why(rule, None, users_of_rule(found.view, tell))
+    return Why(found.view.drivers(draws=draws, seed=seed, on_step=tell), None, users_of_rule(found.view, tell))
 
 
 # -- budget and goal --------------------------------------------------------------------------------------------------

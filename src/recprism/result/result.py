@@ -61,6 +61,10 @@ class Home(Protocol):
         """Return a certificate with the confidence of all questions that its labels have answered."""
         ...
 
+    def explanation(self) -> dict[str, Any] | None:
+        """Return what `recprism explain` kept; None without it."""
+        ...
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Displayed):

@@ -1,8 +1,10 @@
-"""What pages show of a result: lists before and after, who pays, reasons, dials and the certificate, computed once."""
+"""What report, studio and terminal show of a result: metrics and lists before and after, who pays, drivers, reasons,
+dials and the certificate, computed once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,10 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.budget.certificate import Certificate
-from recprism.budget.problem import Lists, Problem
+from recprism.budget.problem import Lists, Problem, Ranker
+from recprism.budget.promise import fallen_back
 from recprism.budget.segments import SegmentTable
+from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
+from recprism.explain.choice.fit import DRAWS
+from recprism.explain.explained import ExplanationInShort, kept_in_short
 from recprism.result.catalogue import Catalogue
+from recprism.result.effect import Effect, effect
 from recprism.result.highlights import who_pays
 from recprism.result.reasons import newcomer_reasons
 from recprism.result.result import Result
@@ -57,7 +64,59 @@ class ResultView:
         """Whether held-out interactions judge."""
         return len(self.problem.split.part(self.problem.part)) > 0
 
+    def sentences(self) -> Iterator[str]:
+        """Yield what is promised about the lists, who judged them, and what the promise leaves out."""
+        found, kept, part = self.result, self.certificate, self.problem.part
+        if found.is_changed and not self.labelled:
+            yield f"No user has interactions in the {part} part: what it costs there is not known."
+        elif found.is_changed and kept is not None and kept.part != part:
+            yield f"Judged on the {part} part, which was not used to choose the lists."
+        if found.rule is not None and found.rule.history_window is not None:
+            window = found.rule.history_window
+            yield f"Only the latest {window:,} interactions of a user count as history, here and at request time."
+        if found.violations is not None:
+            yield found.violations.sentence()
+        if (fallen := fallen_back(self.fallback_share, "judged")) is not None:
+            yield fallen
+        if kept is not None:
+            yield kept.sentence()
+            if kept.last is not None:
+                yield kept.scope()
+        if found.asked_before:
+            yield found.asked_before
+        for name, cost in found.constraint_costs.items():
+            yield f"The constraints alone change {name} by {-100 * cost:+.1f} %, which the budget does not count."
+
     # -- all users ----------------------------------------------------------------------------------------------------
+
+    def effect(
+        self,
+        metrics: Sequence[str] | None = None,
+        *,
+        controls: Mapping[str, tuple[Ranker, Problem]] | None = None,
+        on_step: ProgressCallback | None = None,
+    ) -> Effect:
+        """Measure the judged lists before and after; arguments as in :func:`recprism.result.effect.effect`."""
+        return effect(self.result, metrics, controls=controls, on_step=on_step)
+
+    def drivers(
+        self, *, draws: int = DRAWS, seed: int = 0, on_step: ProgressCallback | None = None
+    ) -> ExplanationInShort:
+        """Return what drives the judged lists, over all users; what `recprism explain` kept is not computed again.
+
+        Args:
+            draws: Draws of each shuffle of categories; 0 runs none.
+            seed: Of the choice model.
+            on_step: Receives progress.
+        """
+        run, asked = self.result.run, {"part": self.problem.part, "draws": draws, "seed": seed}
+        kept = None if run is None else kept_in_short(run.explanation(), asked)
+        return kept or self.result.explain(draws=draws, seed=seed, on_step=on_step).in_short()
+
+    @cached_property
+    def fallback_share(self) -> float:
+        """Share of the judged lists that are base lists by the limit of the rule."""
+        return 0.0 if self.result.rule is None else self.problem.fallback_share(self.result.rule)
 
     @cached_property
     def segments(self) -> tuple[SegmentTable | None, SegmentTable]:

@@ -49,17 +49,16 @@ def explain(
     - `recprism explain runs/x`
     - `recprism explain runs/x --part validation --draws 99 --json`
     """
-    from recprism.runs.jobs.explain import explain_run, facts_to_keep
     from recprism.runs.jobs.train import part_named
     from recprism.runs.run import Run
 
-    run = Run.open(run_directory, name)
-    path = None
+    run, path = Run.open(run_directory, name), None
+    asked = {"part": part_named(part), "draws": draws, "seed": seed}
     with run.unchanged() as saving:
         with progress_of_steps() as on_step:
-            found = explain_run(run, part=part_named(part), draws=draws, seed=seed, on_step=on_step)
+            found = run.load_result(part_named(part)).explain(draws=draws, seed=seed, on_step=on_step)
         with if_storable(), saving():
-            path = run.save_explanation(facts_to_keep(found, part=part, draws=draws, seed=seed))
+            path = run.save_explanation(found.to_keep(asked))
     if as_json:
         print_json({"run": str(run.path), "part": part, **found.to_dict()})
         return

@@ -1,7 +1,6 @@
 from recprism.runs.jobs.dials import dials_of as dials_of
 from recprism.runs.jobs.dials import steer_run as steer_run
 from recprism.runs.jobs.diversify import diversify_within as diversify_within
-from recprism.runs.jobs.explain import explain_run as explain_run
 from recprism.runs.jobs.explain_lists import explain_lists_of_run as explain_lists_of_run
 from recprism.runs.jobs.export import export_run as export_run
 from recprism.runs.jobs.imported import aligned as aligned
