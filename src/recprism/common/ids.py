@@ -27,9 +27,11 @@ MISSING = ("", "nan", "NaT", "<NA>")  # missing values of numpy and pandas as te
 
 def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
     """Return ``(n,)`` int64 or str objects; ``side`` names the ids in errors."""
+    if _are_texts(ids):
+        return _of_texts(ids, side, distinct=distinct)
     require_unmasked(ids, f"{side} ids")
     try:
-        array = np.array(ids, object) if _are_texts(ids) else np.asarray(ids)
+        array = np.asarray(ids)
     except ValueError:  # lists of different lengths
         raise InputError(f"{side} ids are lists of different lengths; a plain list is needed") from None
     if array.ndim != 1:
@@ -38,17 +40,37 @@ def as_id_array(ids: Any, side: str, *, distinct: bool = True) -> NDArray[Any]:
         raise InputError(f"{side} ids are of the type {array.dtype}; ids are whole numbers or text")
     if array.dtype.kind in "OUSf":
         given = array.tolist()
-        if None in given or not set(MISSING).isdisjoint(given if _are_texts(given) else map(str, given)):
-            raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
-    array = array.astype(np.int64) if _is_whole(array) else _texts(array)
+        if _are_texts(given):
+            return _of_texts(given, side, distinct=distinct)
+        _require_none_missing({None if one is None else str(one) for one in given}, side)
+    if _is_whole(array):
+        array = array.astype(np.int64)
+    else:
+        array = np.array([canonical_text(one) for one in array.tolist()], dtype=object)
     if distinct:
         _require_distinct(array, side)
     return array
 
 
+def _of_texts(ids: list[str], side: str, *, distinct: bool) -> NDArray[Any]:
+    """Return ids that are all text; few passes over them, because one list of a request has no time for more."""
+    known = set(ids)
+    _require_none_missing(known, side)
+    if "." in "".join(known):
+        ids = list(map(canonical_text, ids))
+        known = set(ids)
+    array = np.array(ids, object)
+    if distinct and len(known) < len(ids):
+        _require_distinct(array, side)
+    return array
+
+
+def _require_none_missing(known: set[Any], side: str) -> None:
+    if None in known or not known.isdisjoint(MISSING):
+        raise InputError(f"{side} ids: one is missing (None, NaN or empty); every row needs an id")
+
+
 def _require_distinct(ids: NDArray[Any], side: str) -> None:
-    if ids.dtype.kind == "O" and len(set(ids.tolist())) == len(ids):  # sorting text takes longer
-        return
     ordered = np.sort(ids)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if len(twice):
@@ -64,13 +86,6 @@ def _is_whole(array: NDArray[Any]) -> bool:
 def _are_texts(ids: Any) -> bool:
     """Return whether ids are a list of text: an array of it need not be as wide as the longest one."""
     return isinstance(ids, list) and set(map(type, ids)) == {str}
-
-
-def _texts(array: NDArray[Any]) -> NDArray[Any]:
-    given = array.tolist()
-    if _are_texts(given) and "." not in "".join(given):
-        return array if array.dtype.kind == "O" else array.astype(object)
-    return np.array([canonical_text(one) for one in given], dtype=object)
 
 
 def canonical_text(value: Any) -> str:

@@ -42,6 +42,8 @@ def share(value: Share, name: str = "", low: float = 0.0, high: float = 1.0, *, 
     >>> share("5 %", "--budget"), share(0.05, "budget")
     (0.05, 0.05)
     """
+    if type(value) is float and low < value < high and value <= 1:  # most are: a request has no time for decimals
+        return ReadShare(value)
     text = str(value).strip()
     in_percent = text.endswith("%")
     number = math.nan if isinstance(value, bool) else _number(text.removesuffix("%"), 100 if in_percent else 1)

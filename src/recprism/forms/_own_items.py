@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from recprism.common.checks import POSITIVE, Whole
+from recprism.common.checks import COUNT, POSITIVE
 from recprism.common.ids import as_id_array, show
 from recprism.common.shares import share
 from recprism.errors import InputError
@@ -43,14 +43,14 @@ def own_items(
     Raises:
         InputError: If an argument is invalid.
     """
-    Whole(1).read("k", k)
+    COUNT.read("k", k)
     item_ids = as_id_array(ids, "item")
     given = {"categories": categories is not None, "embeddings": embeddings is not None}
     goals = _goals(goal, given)
     n = len(item_ids)
     rows = _rows(categories, n) if given["categories"] else Rows((), np.zeros(n + 1, np.int64), np.zeros(0, np.int32))
     vectors = None if embeddings is None else _vectors(embeddings, item_ids)
-    sizes = np.diff(rows.indptr)
+    sizes = rows.indptr[1:] - rows.indptr[:-1]
     if BY_EMBEDDINGS in goals and vectors is not None:
         unit, known = vectors
     elif BY_CATEGORIES in goals:
@@ -68,7 +68,7 @@ def own_items(
         "constraints": {} if kept is NONE else kept.to_dict(),
         "item_ids": item_ids,
         **rows._asdict(),
-        "shares": np.repeat(1 / np.maximum(sizes, 1), sizes),
+        "shares": np.repeat(1 / np.maximum(sizes, 1), sizes) if len(rows.indices) else np.zeros(0),
         "unit": unit,
         "known": known,
         **_stored(read_fields(fields, n)),

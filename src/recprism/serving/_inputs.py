@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,7 +49,9 @@ def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
         raise InputError("scores are not numbers; give one number for each candidate") from None
 
 
-def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any]) -> bool:
+def check_candidates(
+    ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id], score: NDArray[Any], *, distinct: bool = False
+) -> bool:
     """Check candidates and scores, and return whether every score is finite: -inf is not shown.
 
     Args:
@@ -56,26 +59,29 @@ def check_candidates(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequenc
         numbers: Their item numbers, (n,); those of unknown items are the same.
         unknown: Ids that the export does not know.
         score: Scores of the candidates, (n,).
+        distinct: Whether the ids are known to be distinct.
 
     Raises:
         InputError: If there are scores for other candidates, no usable numbers, or a candidate twice.
     """
     if score.shape != (len(ids),):
         raise InputError(f"there are {len(ids)} candidates and scores of shape {score.shape}; give one score each")
-    high, low = score.max(initial=0.0), score.min(initial=0.0)
-    finite = bool(low > -np.inf)
+    high, low = (float(score.max()), float(score.min())) if len(ids) else (0.0, 0.0)
+    finite = low > -math.inf
     if not finite:
-        low = score.min(initial=0.0, where=score > -np.inf)
-    if not high < np.inf:  # NaN is not smaller, too
+        low = float(score.min(initial=0.0, where=score > -np.inf))
+    if not high < math.inf:  # NaN is not smaller, too
         raise InputError("scores must be numbers, or -inf for an item that is not shown")
     if max(high, -low) > LARGEST_SCORE:
         raise InputError(f"scores must be from -{LARGEST_SCORE:g} to {LARGEST_SCORE:g}; scale them")
-    distinct = len(set(numbers.tolist()))
-    if unknown:
-        distinct += len({canonical_text(one) for one in unknown}) - 1
-    if distinct < len(ids):
+    if not distinct and _n_distinct(numbers, unknown) < len(ids):
         raise InputError(f"candidate {_first_repeat(ids, numbers, unknown)!r} occurs more than once")
     return finite
+
+
+def _n_distinct(numbers: NDArray[np.int64], unknown: Sequence[Id]) -> int:
+    found = len(set(numbers.tolist()))
+    return found + len({canonical_text(one) for one in unknown}) - 1 if unknown else found
 
 
 def _first_repeat(ids: list[Id], numbers: NDArray[np.int64], unknown: Sequence[Id]) -> Id:

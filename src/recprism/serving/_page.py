@@ -69,9 +69,11 @@ class Page:
         self.free = k - len(held)
         self.limits = constraints.share_limits(rule.file.names).of(rule.has) if constraints.names_shares and k else None
         self.fields = field_limits(rule, self.pool, self.pins, self.pinned_ids, constraints, fields) if k else None
-        self.base = self.repaired(np.arange(min(self.free, len(self.pool))))
-        if not self.is_spaced:
-            self.base.sort()
+        self.base = np.arange(min(self.free, len(self.pool)))
+        if self.is_alone:
+            self.base = self.repaired(self.base)
+            if not self.is_spaced:
+                self.base.sort()
 
     @property
     def is_alone(self) -> bool:
@@ -102,12 +104,13 @@ class Page:
     def whole(self, chosen: NDArray[np.int64]) -> Listed:
         """Return the list: pins at their places, the others in order; a short list has no gaps."""
         pool, at = self.pool, chosen.tolist()
+        given, order = pool.given, pool.order
         found = Listed(
-            [pool.id_at(it) for it in at],
+            [given[order[it]] for it in at],
             pool.numbers[chosen].tolist(),
             pool.scores[chosen].tolist(),
             [False] * len(at),
-            list(at),
+            at,
         )
         for place, item in self.pinned_ids.items():
             for column, value in zip(found, (item, int(self.pins[place]), self._score_of(item), True, -1), strict=True):
@@ -231,7 +234,7 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
         return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
-    lists = as_rows(starts)
+    lists = starts[0][None] if len(starts) == 1 and len(starts[0]) else as_rows(starts)
     goals = _goals(pages, trade_off)
     search_kernel(goals[PRICES], rule.function)(0, len(pages), *candidates, lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]

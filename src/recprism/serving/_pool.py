@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.ids import Id, canonical_text
-from recprism.serving._inputs import as_scores, check_candidates
+from recprism.serving._inputs import as_ids, as_scores, check_candidates
 from recprism.serving._prepared import PreparedRule
 
 
@@ -95,9 +95,10 @@ def make_pool(
     Raises:
         InputError: If scores and candidates do not fit together, or a candidate occurs twice.
     """
-    ids: list[Id] = candidates.tolist() if isinstance(candidates, np.ndarray) else list(candidates)
+    all_known = candidates is rule.ids
+    ids: list[Id] = candidates if all_known else as_ids(candidates, "candidates")
     score, (numbers, unknown) = as_scores(scores), rule.look_up(ids)
-    all_shown = check_candidates(ids, numbers, unknown, score) and not out
+    all_shown = check_candidates(ids, numbers, unknown, score, distinct=all_known) and not out
     raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
     if boosted and rule.boosts is not None:
         raised = own + rule.boosts[numbers]
@@ -105,9 +106,14 @@ def make_pool(
     if not all_shown:
         shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)
         order = order[shown[order]]
-    order, rest = order[: max(depth, k)], order[max(depth, k) :]
-    left = [(ids[at], float(score[at])) for at in rest.tolist()]
-    arrays = (numbers[order], score[order], own[order], _scaled(raised[order]), np.arange(1, len(order) + 1))
+    left: list[tuple[Id, float]] = []
+    if len(order) > max(depth, k):
+        order, rest = order[: max(depth, k)], order[max(depth, k) :]
+        left = [(ids[at], float(score[at])) for at in rest.tolist()]
+    ranked = score[order]
+    dialled = ranked if own is score else own[order]
+    relevance = _scaled(dialled if raised is own else raised[order])
+    arrays = (numbers[order], ranked, dialled, relevance, np.arange(1, len(order) + 1))
     return Pool(ids, order.tolist(), *arrays, unknown, left)
 
 
@@ -127,5 +133,5 @@ def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale ranked scores to 0 .. 1; equal ones become 0."""
     if not len(score):
         return score
-    span = score[0] - score[-1]
-    return np.asarray((score - score[-1]) / (span if span > 0 else 1.0))
+    first, last = float(score[0]), float(score[-1])
+    return np.asarray((score - last) / ((first - last) or 1.0))

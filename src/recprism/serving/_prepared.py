@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
-from recprism.rule.kernels.prices import compares_vectors, fading_of, filling_of, function_in, looks_at_order, prices_of
+from recprism.rule.kernels.prices import fading_of, filling_of, prices_of, search_terms
 from recprism.serving._kernels.history import add_shares
 
 KEPT_PRICES = 256  # sets of prices that are remembered, by goals, trade-off and length
@@ -40,6 +40,7 @@ class PreparedRule:
         file: The exported rule.
 
     Attributes:
+        ids: The items of the file as a caller writes them; candidates that are this very list are not looked up.
         unknown: Number of the additional row: an item that the export does not know has no categories, no direction
             and no boost.
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
@@ -51,23 +52,31 @@ class PreparedRule:
 
     def __init__(self, file: RuleFile) -> None:
         self.file = file
-        ids = file.item_ids.tolist()
-        self.unknown = len(ids)
-        self._number_of: dict[Id, int] = dict(zip(ids, range(len(ids)), strict=True))
+        self.ids: list[Id] | None = None
+        self.unknown = len(file.item_ids)
         self.indptr = np.concatenate([file.indptr, file.indptr[-1:]])
         self._known = np.concatenate([file.known, np.zeros(1, file.known.dtype)])
         self.boosts = None if file.boosts is None else np.append(file.boosts, 0.0)
-        self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(len(ids) + 1, np.int64)
-        self.by_rank, self.function = not looks_at_order(file.goals), function_in(file.goals)
-        self.vectors = (file.unit, self._known) if compares_vectors(file.goals) else None
-        users = [] if file.history_users is None else file.history_users.tolist()
-        self._row_of: dict[Id, int] = {one: at for at, one in enumerate(users)}
+        self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(self.unknown + 1, np.int64)
+        terms = search_terms(file.goals)
+        self.by_rank = not any(it.by_order for it in terms)
+        self.function = next((it.function for it in terms if it.function is not None), None)
+        self.vectors = (file.unit, self._known) if any(it.by_vectors for it in terms) else None
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
     @property
     def gives_reasons(self) -> bool:
         """Whether the rule says why each item is in a list: not if boosts or a function choose items."""
         return self.boosts is None and self.function is None
+
+    @cached_property
+    def _number_of(self) -> dict[Id, int]:
+        return {one: at for at, one in enumerate(self.file.item_ids.tolist())}
+
+    @cached_property
+    def _row_of(self) -> dict[Id, int]:
+        users = self.file.history_users
+        return {} if users is None else {one: at for at, one in enumerate(users.tolist())}
 
     @cached_property
     def n_present(self) -> int:
@@ -80,6 +89,8 @@ class PreparedRule:
 
     def look_up(self, ids: Sequence[Id]) -> tuple[NDArray[np.int64], tuple[Id, ...]]:
         """Return item numbers, (n,), and the ids that the export does not know."""
+        if ids is self.ids:
+            return np.arange(self.unknown), ()
         try:
             return np.fromiter(map(self._number_of.__getitem__, ids), np.int64, len(ids)), ()
         except KeyError:  # an id that is unknown, or written in another way

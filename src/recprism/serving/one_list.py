@@ -60,4 +60,5 @@ def diversify_list(
     settings = {"categories": categories, "embeddings": embeddings, "goal": goal, "trade_off": trade_off, "k": k}
     given = as_ids(ids, "ids")
     served = ServedRule(RuleFile.of(given, **settings, constraints=constraints))
+    served.has_ids(given)
     return served.rerank(given, scores, fields=fields, reasons=reasons)

@@ -87,6 +87,10 @@ class ServedRule:
         self._prices = {name: share(value, f"the price of {name}") for name, value in (prices or {}).items()}
         self._own = Constraints.parse(file.constraints, one_list=True)
 
+    def has_ids(self, ids: list[Id]) -> None:
+        """Say that a list is that of the items of the file; candidates that are this very list are not looked up."""
+        self._rule.ids = ids
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the categories."""
@@ -296,7 +300,7 @@ class ServedRule:
             k=k,
             candidates=len(pool) + (0 if boosts is None else len(pool.rest)),
             hidden=len(out),
-            constraints=kept != self._own,
+            constraints=kept is not self._own and kept != self._own,
             dials=bool(dials),
             scorer=scorer or self._scorer,
             has_history=bool(known),
