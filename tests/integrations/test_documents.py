@@ -1,4 +1,4 @@
-"""The compressor of LangChain and the postprocessor of LlamaIndex on real in-memory stores: lists, reasons, errors."""
+"""The components of LangChain, LlamaIndex and Haystack on real in-memory stores: lists, reasons, errors."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from recprism import diversify_list
 from recprism.errors import InputError
+from recprism.integrations.haystack import RecprismDiversityRanker
 from recprism.integrations.langchain import RecprismCompressor
 from recprism.integrations.llamaindex import RecprismPostprocessor
 
@@ -81,10 +82,40 @@ class LlamaIndex:
         return [self.index.vector_store.get(node.node_id) for node in nodes]
 
 
+class Haystack:
+    """Documents from a real store, then the ranker."""
+
+    def __init__(self) -> None:
+        self.haystack = pytest.importorskip("haystack")
+        stores = pytest.importorskip("haystack.document_stores.in_memory")
+        self.retrievers = pytest.importorskip("haystack.components.retrievers.in_memory")
+        self.store = stores.InMemoryDocumentStore(embedding_similarity_function="cosine")
+        self.store.write_documents(
+            [
+                self.haystack.Document(id=f"d{n}", meta={"source": SOURCES[n]}, embedding=VECTORS[n].tolist())
+                for n in range(N)
+            ]
+        )
+
+    def retriever(self, n: int = N) -> Any:
+        return self.retrievers.InMemoryEmbeddingRetriever(self.store, top_k=n, scale_score=False, return_embedding=True)
+
+    def found(self, n: int = N) -> Any:
+        return self.retriever(n).run(query_embedding=QUERY)["documents"] if n else []
+
+    def run(self, found: Any, **settings: Any) -> list[tuple[str, dict[str, Any]]]:
+        given = {("top_k" if name == "k" else name): it for name, it in settings.items()}
+        made = RecprismDiversityRanker(**given).run(documents=found)["documents"]
+        return [(one.id, one.meta) for one in made]
+
+    vectors = True
+
+
 @pytest.fixture(
     params=[
         pytest.param(Langchain, marks=pytest.mark.needs("langchain_core")),
         pytest.param(LlamaIndex, marks=pytest.mark.needs("llama_index")),
+        pytest.param(Haystack, marks=pytest.mark.needs("haystack")),
     ],
     scope="module",
 )
@@ -141,3 +172,31 @@ def test_documents_without_scores_count_by_rank() -> None:
     assert [one.id for one in made] == ["d0", "d1", "d2"]
     with pytest.raises(InputError, match="a document has no 'cosine' in its metadata"):
         RecprismCompressor(score_field="cosine").compress_documents(chain.found(), "q")
+
+
+@pytest.mark.needs("haystack")
+def test_a_haystack_pipeline_keeps_its_settings_in_its_file_and_says_what_it_could_not_keep() -> None:
+    own = Haystack()
+    settings = {"trade_off": 0.4, "goal": None, "category_field": "source", "embeddings": True, "reasons": False}
+    settings |= {"top_k": 8, "constraints": {"max_items": {"source": 2}}}
+    made = own.haystack.Pipeline()
+    made.add_component("retriever", own.retriever())
+    made.add_component("ranker", RecprismDiversityRanker(**settings))
+    made.connect("retriever.documents", "ranker.documents")
+    again = own.haystack.Pipeline.loads(made.dumps(), allowed_modules=["recprism.*"])
+    assert again.get_component("ranker").to_dict()["init_parameters"] == settings
+    request = {"retriever": {"query_embedding": QUERY}}
+    found, same = made.run(request)["ranker"], again.run(request)["ranker"]
+    assert [one.id for one in found["documents"]] == [one.id for one in same["documents"]]
+    assert found["unmet"] == same["unmet"] == [{"constraint": "at most 2 of one source", "places": 2}]
+
+
+@pytest.mark.needs("haystack")
+def test_haystack_documents_need_scores_and_embeddings() -> None:
+    document = pytest.importorskip("haystack").Document
+    with pytest.raises(InputError, match="has no score; place the ranker after a retriever"):
+        RecprismDiversityRanker(embeddings=True).run(documents=[document(id="1")])
+    with pytest.raises(InputError, match="has no embedding; give the retriever return_embedding=True"):
+        RecprismDiversityRanker(embeddings=True).run(documents=[document(id="1", score=1.0)])
+    with pytest.raises(InputError, match="top_k must be a whole number from 1 up"):
+        RecprismDiversityRanker(0)

@@ -1,4 +1,4 @@
-"""A ranker for Haystack pipelines: diverse documents with reasons, by an exported rule."""
+"""Rankers for Haystack pipelines: diverse documents with reasons, by an exported rule or without one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 from recprism.common.extras import needing
 from recprism.common.ids import canonical_text
 from recprism.errors import InputError
+from recprism.integrations._documents import REASON, choose
+from recprism.rule.constraints.violations import Unmet
 from recprism.serving.ranked import Ranked
 from recprism.serving.rule import ServedRule, load_rule
-
-REASON = "recprism_reason"
-"""The key of ``meta`` that holds the reason of a document."""
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -132,8 +131,7 @@ class RecprismRanker:
         absent = [one for one in answer.ids if canonical_text(one) not in by_id]
         if absent:  # pinned items without a document: without them, and reported
             answer = self._rule.rerank(ids, scores, k, exclude=[*(exclude or []), *absent], **options)
-        unmet = [{"constraint": it.constraint, "places": it.places} for it in answer.unmet]
-        return {"documents": _with_reasons(answer, by_id), "unmet": unmet}
+        return {"documents": _with_reasons(answer, by_id), "unmet": _plain(answer.unmet)}
 
     def _id_of(self, document: Any) -> Any:
         if self.id_field is None:
@@ -141,6 +139,87 @@ class RecprismRanker:
         if self.id_field not in document.meta:
             raise InputError(f"document {document.id!r} has no {self.id_field!r} in its meta, which is the id_field")
         return document.meta[self.id_field]
+
+
+@component
+class RecprismDiversityRanker:
+    """Choose a diverse list from retrieved documents, and say why each is there; it needs no run.
+
+    Documents need a score. They come back as copies, with the reason in ``meta["recprism_reason"]``. Nothing is trained
+    or certified.
+
+    Args:
+        top_k: Length of the list.
+        trade_off: From 0, the order of the scores, to 1, diversity alone.
+        goal: As in :func:`recprism.diversify_list`.
+        category_field: The field of ``meta`` with a category, or several.
+        embeddings: Whether the embeddings of the documents count. A store returns them if its retriever has
+            ``return_embedding=True``.
+        constraints: As in :class:`recprism.rule.Constraints`; limited fields are fields of ``meta``.
+        reasons: Whether reasons are computed.
+
+    Raises:
+        MissingDependencyError: If Haystack is not installed.
+        InputError: If ``top_k`` is below 1.
+    """
+
+    def __init__(
+        self,
+        top_k: int = 10,
+        *,
+        trade_off: float = 0.2,
+        goal: str | dict[str, float] | None = None,
+        category_field: str | None = None,
+        embeddings: bool = False,
+        constraints: dict[str, Any] | None = None,
+        reasons: bool = True,
+    ) -> None:
+        with needing("RecprismDiversityRanker", "haystack"):
+            import haystack  # noqa: F401
+        self.k, self.trade_off, self.goal = _length(top_k) or 0, trade_off, goal
+        self.category_field, self.embeddings = category_field, embeddings
+        self.constraints, self.reasons = constraints, reasons
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings, for files of pipelines."""
+        names = ("trade_off", "goal", "category_field", "embeddings", "constraints", "reasons")
+        found: dict[str, Any] = default_to_dict(self, top_k=self.k, **{name: getattr(self, name) for name in names})
+        return found
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RecprismDiversityRanker:
+        """Return the component that :meth:`to_dict` described."""
+        made: RecprismDiversityRanker = default_from_dict(cls, data)
+        return made
+
+    @component.output_types(documents=list[Document], unmet=list[dict[str, Any]])  # type: ignore[untyped-decorator]
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """Choose a list from documents with scores.
+
+        Args:
+            documents: In any order, each with a score.
+
+        Returns:
+            ``documents``: the list; ``unmet``: what it could not keep, each with ``constraint`` and ``places``.
+
+        Raises:
+            InputError: If a document has no score or no embedding, two have the same id, or a setting is invalid.
+        """
+        found = choose(
+            self,
+            [one.id for one in documents],
+            [_score_of(one) for one in documents],
+            [one.meta for one in documents],
+            [_embedding_of(one) for one in documents] if self.embeddings else None,
+        )
+        return {
+            "documents": [replace(documents[row], meta=meta) for row, meta in found.rows],
+            "unmet": _plain(found.unmet),
+        }
+
+
+def _plain(unmet: Sequence[Unmet]) -> list[dict[str, Any]]:
+    return [{"constraint": it.constraint, "places": it.places} for it in unmet]
 
 
 def _with_reasons(answer: Ranked, by_id: Mapping[str, Any]) -> list[Any]:
@@ -156,6 +235,15 @@ def _score_of(document: Any) -> float:
     if document.score is None:
         raise InputError(f"document {document.id!r} has no score; place the ranker after a retriever that gives scores")
     return float(document.score)
+
+
+def _embedding_of(document: Any) -> Any:
+    if document.embedding is None:
+        raise InputError(
+            f"document {document.id!r} has no embedding; give the retriever return_embedding=True, or name a "
+            "category_field"
+        )
+    return document.embedding
 
 
 def _length(top_k: int | None) -> int | None:

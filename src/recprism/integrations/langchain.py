@@ -7,7 +7,7 @@ from typing import Any
 
 from recprism.common.extras import needing
 from recprism.errors import InputError
-from recprism.integrations._documents import chosen
+from recprism.integrations._documents import choose
 
 try:
     from langchain_core.documents import BaseDocumentCompressor, Document
@@ -61,19 +61,14 @@ class RecprismCompressor(BaseDocumentCompressor):  # type: ignore[misc]
             InputError: If a document has no score, two have the same id, or a setting is invalid.
         """
         del query, callbacks
-        rows = chosen(
+        found = choose(
+            self,
             [f"document {at}" if one.id is None else one.id for at, one in enumerate(documents)],
             [self._score(one.metadata, at) for at, one in enumerate(documents)],
             [one.metadata for one in documents],
             None if self.embeddings is None or not documents else self.embeddings(documents),
-            k=self.k,
-            trade_off=self.trade_off,
-            goal=self.goal,
-            category_field=self.category_field,
-            constraints=self.constraints,
-            reasons=self.reasons,
         )
-        return [documents[row].model_copy(update={"metadata": metadata}) for row, metadata in rows]
+        return [documents[row].model_copy(update={"metadata": metadata}) for row, metadata in found.rows]
 
     def _score(self, metadata: Mapping[str, Any], place: int) -> float:
         if self.score_field is None:

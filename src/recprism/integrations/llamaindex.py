@@ -7,7 +7,7 @@ from typing import Any
 
 from recprism.common.extras import needing
 from recprism.errors import InputError
-from recprism.integrations._documents import chosen
+from recprism.integrations._documents import choose
 
 try:
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -60,18 +60,13 @@ class RecprismPostprocessor(BaseNodePostprocessor):  # type: ignore[misc]
         query_bundle: QueryBundle | None = None,  # noqa: ARG002
     ) -> list[NodeWithScore]:
         found = [one.node for one in nodes]
-        rows = chosen(
+        rows = choose(
+            self,
             [node.node_id for node in found],
             [_score_of(one) for one in nodes],
             [node.metadata for node in found],
             None if self.embeddings is None or not found else self.embeddings(found),
-            k=self.k,
-            trade_off=self.trade_off,
-            goal=self.goal,
-            category_field=self.category_field,
-            constraints=self.constraints,
-            reasons=self.reasons,
-        )
+        ).rows
         return [NodeWithScore(node=_with(found[row], metadata), score=nodes[row].score) for row, metadata in rows]
 
 
