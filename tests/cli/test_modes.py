@@ -39,8 +39,7 @@ ALWAYS = {
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout log watch max_bytes "
     "max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
-    "monitor-log": "export served taken floor max_fallbacks max_unmet max_milliseconds holdout_share output junit "
-    "as_json",
+    "monitor-log": "export served certify output junit as_json",
     "report": "run_directory output part name as_json",
 }
 """Command -> the parameters that have an effect in every mode, with blanks between."""
@@ -144,6 +143,8 @@ MINIMAL = {
     "monitor-log": {
         "with --taken": "rule --served log --taken taken.csv",
         "without --taken": "rule --served log",
+        "with --certify": "rule --served log --certify clicks=2% --outcomes clicks.csv",
+        "without --certify": "rule --served log",
     },
     "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
 }

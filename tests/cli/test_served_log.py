@@ -101,6 +101,36 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
     assert "not decided: loss of the hit rate is unknown, at most 5% wanted" in found.out
 
 
+def test_a_budget_is_certified_by_the_holdout(recprism: Recprism, folder: Path) -> None:
+    """Every tenth user is in the holdout and clicks half of the time; the others do so, or never."""
+    held = pl.col("holdout")
+    log = pl.read_parquet("log/a.parquet")
+    drawn = log.with_columns(pl.when(held).then(0.1).otherwise(0.9).alias("probability"), pl.lit("once").alias("drawn"))
+    many = [
+        drawn.with_columns(pl.col("time") + pl.duration(days=2 * n), pl.col("request", "user") + f"-{n}")
+        for n in range(12)
+    ]
+    every = pl.concat(many)
+    every.write_parquet("log/a.parquet")
+    clicks = every.filter(pl.int_range(pl.len()) // 10 % 2 == 0).select("request", held, clicks=1.0)
+    clicks.drop("holdout").write_csv("kept.csv")
+    clicks.filter("holdout").drop("holdout").write_csv("lost.csv")
+    words = ("monitor-log", "rule", "--served", "log", "--certify", "clicks=30%", "--outcomes")
+    found = recprism(*words, "kept.csv", "-o", "rows.csv")
+    assert found.code == 0, found.err
+    assert found.out.splitlines()[-1] == "certified: every budget is kept (95 % confidence at all times together)."
+    assert pl.read_csv("rows.csv")["answer"].to_list() == ["certified"]
+    lost = recprism(*words, "lost.csv", "--json", "--junit", "found.xml")
+    assert lost.code == 1
+    said = json.loads(lost.out)["rows"][0]
+    assert (said["answer"], said["loss"], said["since"]) == ("broken", 1.0, "2026-02-01")
+    assert 'failures="1"' in Path("found.xml").read_text(encoding="utf-8")
+    surer = json.loads(recprism(*words, "kept.csv", "--json", "--confidence", "99.9%").out)["rows"][0]
+    later = json.loads(recprism(*words, "kept.csv", "--json", "--window", "2").out)["rows"][0]
+    usual = json.loads(recprism(*words, "kept.csv", "--json").out)["rows"][0]
+    assert surer["high"] > usual["high"] and later["clusters"] == usual["clusters"] - 400
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -109,6 +139,7 @@ def test_columns_of_labels_are_mapped(recprism: Recprism, folder: Path) -> None:
         ("monitor-log rule --served log --taken taken.csv", "no column 'item'"),
         ("monitor-log rule --served log --floor 80", "did you mean 80%?"),
         ("monitor-log rule --served log -o rows.xls", "rows.xls"),
+        ("monitor-log rule --served log --certify clicks=2%", "--certify needs --outcomes FILE"),
         ("studio rule --served log", "--served and --export go together"),
         ("studio rule --export rule", "--served and --export go together"),
         ("studio rule --served nowhere --export rule", "there is no .parquet file"),

@@ -42,7 +42,7 @@ def ended(served: Served) -> None:
 
 
 def row(number: int) -> tuple[Any, ...]:
-    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5, "f")
+    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5, "f", None, None)
 
 
 def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path: Path) -> None:
@@ -141,6 +141,9 @@ def test_the_holdout_has_its_share_and_its_price(start: Start, export: Path, tmp
     found = logged(tmp_path / "log").head(800)
     assert found["holdout"].sum() == 2 * (sum(users) + sum(requests))
     assert set(found.filter("holdout")["price"]) == {0.9}
+    assert set(found.select("holdout", "probability").iter_rows()) == {(True, 0.25), (False, 0.75)}
+    assert set(found.filter(pl.col("user").is_null())["drawn"]) == {None}
+    assert set(found.filter(pl.col("user").is_not_null())["drawn"]) == {"once"}
     assert set(found.filter(~pl.col("holdout"))["price"]) == {0.4}
 
 

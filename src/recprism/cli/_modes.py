@@ -282,7 +282,16 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     ),
     "serve": (_with("--log", "log", "log_users"), _with("--holdout", "holdout", "holdout_price")),
     "check": (_with("--measured", "measured", otherwise="confidence"),),
-    "monitor-log": (_with("--taken", "taken", "max_hit_loss columns"),),
+    "monitor-log": (
+        _with("--taken", "taken", "max_hit_loss columns"),
+        _either(
+            lambda it: _has(it, "certify"),
+            "with --certify",
+            "outcomes window confidence",
+            "without --certify",
+            "taken floor max_fallbacks max_unmet max_milliseconds holdout_share",
+        ),
+    ),
     "report": (
         (
             Mode("for a diversified run", "draws seed", lambda it: _is_diversified(it) is True),

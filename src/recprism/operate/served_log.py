@@ -5,10 +5,19 @@ The service writes it and ``recprism monitor-log`` reads it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import polars as pl
+
+from recprism.errors import InputError
+
+ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` writes"
 
 RULE, BASE = "rule", "base"
 """Which of both lists was shown."""
+ONCE = "once"
+"""The name of a draw that a user keeps."""
 
 SERVED_LOG_COLUMNS: dict[str, pl.DataType] = {
     "time": pl.Datetime("us", "UTC"),
@@ -24,4 +33,32 @@ SERVED_LOG_COLUMNS: dict[str, pl.DataType] = {
     "unmet": pl.Int32(),  # number of constraints that were not met
     "milliseconds": pl.Float32(),  # time of the request in the service
     "export": pl.String(),  # fingerprint of the export that the service had loaded; null if it is not known
+    "probability": pl.Float64(),  # with which this price was drawn; null if nothing was drawn
+    "drawn": pl.String(),  # name of the draw: with the same one, a user has the same price; null: drawn by request
 }
+
+
+def log_files(log: str | Path) -> list[Path]:
+    """Return the Parquet files of a log, in the order of their names.
+
+    Raises:
+        InputError: If there is none.
+    """
+    path = Path(log)
+    if path.is_file():
+        return [path]
+    found = sorted(path.rglob("*.parquet")) if path.is_dir() else []
+    if not found:
+        raise InputError(f"{log}: there is no .parquet file; {ADVICE}")
+    return found
+
+
+def scan_log(file: Path, columns: Sequence[str], needed: Sequence[str]) -> pl.LazyFrame:
+    """Scan columns of a file in their types; a missing one is an error if it is needed, and else null."""
+    scan = pl.scan_parquet(file)
+    there = scan.collect_schema()
+    missing = [name for name in needed if name not in there]
+    if missing:
+        raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
+    found = {name: pl.col(name) if name in there else pl.lit(None) for name in columns}
+    return scan.select(it.cast(SERVED_LOG_COLUMNS[name]).alias(name) for name, it in found.items())

@@ -9,7 +9,7 @@ from recprism.service._bodies import Common, ExplainBody, RankBody, RerankBody, 
 from recprism.service._loaded import Loaded
 from recprism.serving.ranked import Ranked
 
-BASE, RULE = "base", "rule"  # as ``operate.served_log`` writes them; that module needs polars
+BASE, RULE, ONCE = "base", "rule", "once"  # as ``operate.served_log`` writes them; that module needs polars
 
 
 @dataclass(frozen=True, eq=False)

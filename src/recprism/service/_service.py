@@ -16,7 +16,7 @@ from recprism.common.files import require_rights, storable
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import RecprismError
 from recprism.service._bodies import Common, ServedBody
-from recprism.service._lists import BASE, RULE
+from recprism.service._lists import BASE, ONCE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
 from recprism.service.settings import Settings
@@ -190,6 +190,13 @@ class Service:
         digest = blake2b(who.encode(), key=self._key, person=b"recprism-holdout"[:16], digest_size=8).digest()
         return int.from_bytes(digest) < float(self.settings.holdout) * 2**64
 
+    def draw_of(self, user: Id | None, held: bool) -> tuple[float | None, str | None]:
+        """Return the probability with which the price was drawn, and the name of the draw."""
+        if not self.settings.holdout:
+            return None, None
+        share = float(self.settings.holdout)
+        return share if held else 1 - share, None if user is None else ONCE
+
     def user_hash(self, user: Id | None) -> str | None:
         """Return the keyed hash of a user id, or None where users are not logged."""
         if user is None or not self.settings.log_users:
@@ -235,6 +242,7 @@ class Service:
                 len(ranked.unmet),
                 (time.perf_counter() - started) * 1e3,
                 loaded.fingerprint,
+                *self.draw_of(body.user, held),
             )
         )
 

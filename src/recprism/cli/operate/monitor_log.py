@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import AsJson, ColumnMap, JUnit, Rows, share_option
+from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, share_option
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -18,9 +18,11 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
+from recprism.cli.operate._live import certify_log
 from recprism.cli.operate.monitor import Floor, write_found
 from recprism.common.command_line import command_line
 from recprism.common.shares import percent
+from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.operate.served.confidence import Interval
@@ -53,6 +55,25 @@ def monitor_log(
     holdout_share: Annotated[
         float | None, share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked.")
     ] = None,
+    certify: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OUTCOME=SHARE",
+            help="Test that at most this share of an outcome is lost against the holdout: clicks=2%, or clicks@new=2% "
+            "for the segment new. Repeat it; all share the error.",
+            show_default="no test",
+        ),
+    ] = None,
+    outcomes: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --certify: a table with request, a column from 0 to 1 for each outcome, and optionally time."
+        ),
+    ] = None,
+    window: Annotated[
+        float, typer.Option(help="With --certify: days in which outcomes arrive; later ones do not count.", min=0.001)
+    ] = 1.0,
+    confidence: Confidence = 0.95,
     output: Rows = None,
     junit: JUnit = None,
     as_json: AsJson = False,
@@ -62,14 +83,18 @@ def monitor_log(
     The command prints the coverage of the shown lists, the share of the gain that users saw, exposure, fallbacks and
     latency, day by day. Its intervals hold at all times together, so you may look as often as you like.
 
-    Exit code 0: no alarm fires. 1: an alarm fires, because the whole interval is beyond its limit. 2: the question is
-    wrong.
+    With --certify it tests instead that the rule keeps budgets of outcomes against the random holdout: *certified*,
+    *undecided* with the traffic still needed, or *broken*. These answers, too, hold at all times together.
+
+    Exit code 0: no alarm fires, and no budget is broken. 1: an alarm fires, because the whole interval is beyond its
+    limit, or a budget is broken. 2: the question is wrong.
 
     Examples:
 
     - `recprism monitor-log rule --served log`
     - `recprism monitor-log rule --served log --taken taken.parquet --holdout-share 5%`
     - `recprism monitor-log rule --served log --max-milliseconds 20 --junit monitor.xml`
+    - `recprism monitor-log rule --served log --certify clicks=2% --outcomes outcomes.parquet`
     """
     from recprism.operate.served.alarms import AlarmLimits
     from recprism.operate.served.figures import ServedRow
@@ -78,6 +103,11 @@ def monitor_log(
     from recprism.runs.tables import require_table_name
 
     require_table_name(output)
+    if certify:
+        if outcomes is None:
+            raise InputError("--certify needs --outcomes FILE: a table with request and a column for each outcome")
+        certify_log(export, served, outcomes, certify, window, confidence, output, junit, as_json)
+        return
     limits = AlarmLimits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)
     mapped = column_map(columns, ("request", "user", "item"))
     with progress_of_steps() as on_step:

@@ -23,12 +23,11 @@ from recprism.metrics.compiled import COMPILED
 from recprism.metrics.diversity import subtopic_coverage
 from recprism.metrics.tables import CategoryMatrix, Rows
 from recprism.operate.served._labels import Labels
-from recprism.operate.served_log import BASE, RULE, SERVED_LOG_COLUMNS
+from recprism.operate.served_log import ADVICE, BASE, RULE, log_files, scan_log
 
 ROWS_AT_ONCE = 1 << 17
 SMALL = 1 << 23  # bytes of a file that is read as a whole
 NEEDED = ("time", "request", "user", "price", "holdout", "shown", "rule", "base", "fallback", "unmet", "milliseconds")
-ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` writes"
 
 Array = NDArray[np.float64]
 Items = NDArray[np.int64]
@@ -105,42 +104,16 @@ def read_requests(
     )
 
 
-def log_files(log: str | Path) -> list[Path]:
-    """Return the Parquet files of a log, in the order of their names.
-
-    Raises:
-        InputError: If there is none.
-    """
-    path = Path(log)
-    if path.is_file():
-        return [path]
-    found = sorted(path.rglob("*.parquet")) if path.is_dir() else []
-    if not found:
-        raise InputError(f"{log}: there is no .parquet file; {ADVICE}")
-    return found
-
-
 def _first_rows(files: list[Path]) -> pl.Series:
     """Return whether each row is the first in time of its request id: a client asks again after a lost answer."""
     wanted = pl.col("time"), pl.when(pl.col("request").is_not_null()).then(pl.col("request").hash()).alias("request")
     parts = []
     for file in files:
         with readable(file, "damaged", ADVICE):
-            parts.append(_scan(file, ("time", "request")).select(wanted).collect())
+            parts.append(scan_log(file, ("time", "request"), NEEDED).select(wanted).collect())
     is_first = pl.col("request").is_null() | pl.col("request").is_first_distinct()
     rows = pl.concat(parts).with_row_index("row").sort("time", maintain_order=True)
     return rows.select("row", is_first.alias("is_first")).sort("row")["is_first"]
-
-
-def _scan(file: Path, columns: tuple[str, ...]) -> pl.LazyFrame:
-    """Scan columns of a file in their types; a missing one is an error if it is needed, and else null."""
-    scan = pl.scan_parquet(file)
-    there = scan.collect_schema()
-    missing = [name for name in NEEDED if name not in there]
-    if missing:
-        raise InputError(f"{file}: no column {missing[0]!r}; {ADVICE}")
-    found = {name: pl.col(name) if name in there else pl.lit(None) for name in columns}
-    return scan.select(it.cast(SERVED_LOG_COLUMNS[name]).alias(name) for name, it in found.items())
 
 
 def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.DataFrame]:
@@ -161,7 +134,7 @@ def _frames(files: list[Path], on_step: ProgressCallback | None) -> Iterator[pl.
 def _frames_of(file: Path) -> Iterator[pl.DataFrame]:
     """Yield a file in parts, with the columns that are used."""
     with readable(file, "damaged", ADVICE):
-        scan = _scan(file, (*NEEDED, "export"))
+        scan = scan_log(file, (*NEEDED, "export"), NEEDED)
         if file.stat().st_size < SMALL:
             yield scan.collect()
             return

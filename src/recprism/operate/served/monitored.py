@@ -15,7 +15,7 @@ from recprism.forms.rule_file import RuleFile, fingerprint_of
 from recprism.operate.check import junit
 from recprism.operate.retention import ALL_DAYS
 from recprism.operate.served._labels import Labels
-from recprism.operate.served._log import Requests, log_files, read_requests
+from recprism.operate.served._log import Requests, read_requests
 from recprism.operate.served.alarms import FIRES, Alarm, AlarmLimits, alarm
 from recprism.operate.served.confidence import ALPHA, Interval
 from recprism.operate.served.figures import (
@@ -29,6 +29,7 @@ from recprism.operate.served.figures import (
     share_interval,
 )
 from recprism.operate.served.holdout import HoldoutResult, compare_arms
+from recprism.operate.served_log import log_files
 
 SLOW = 0.01  # share of requests that may be slower than the limit
 GAIN = "gain kept"
