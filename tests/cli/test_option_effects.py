@@ -229,7 +229,7 @@ demo cli/test_cli.py model seed
 demo cli/test_demo_folder.py output
 features cli/test_cli_features.py output tuples attributes top min_mentions max_share
 features cli/test_next_lines.py clusters show
-train cli/test_cli.py output data model settings split seed resume
+train cli/test_cli.py output data model settings split seed
 train cli/test_cli_import.py metric
 import cli/test_cli_import.py output user_vectors item_vectors item_ids user_key user_bias item_bias metric
 import cli/test_cli_import.py interactions held_out set_aside
@@ -248,7 +248,7 @@ diversify cli/test_clusters.py clusters
 why cli/test_cli_explain.py user item
 explain-lists cli/test_cli_explain.py base run scores train
 steer cli/test_cli.py user settings keep
-search cli/test_cli.py accuracy settings resume
+search cli/test_cli.py accuracy settings
 erase cli/test_cli_erase.py draws controls top
 changes cli/test_cli_erase.py user item axes top
 changes cli/test_next_lines.py goal part

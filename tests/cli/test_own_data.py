@@ -177,8 +177,8 @@ COMMANDS: dict[str, list[list[str]]] = {
 }
 NO_OWN_DATA = {"compare", "reproduce", "demo", "doctor", "runs"}
 COSTLY = {"report", "frontier"}
-ELSEWHERE = {"studio", "import", "monitor-log", "refit", "serve"}
-"""Tried in test_studio, test_cli_import.py, test_served_log.py, test_refit.py and tests/service."""
+ELSEWHERE = {"studio", "import", "monitor-log", "refit", "resume", "serve"}
+"""Tried in test_studio, test_cli.py, test_cli_import.py, test_served_log.py, test_refit.py and tests/service."""
 
 
 def test_every_command_is_tried() -> None:

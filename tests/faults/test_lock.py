@@ -58,7 +58,7 @@ def test_a_second_writer_is_told_who_is_there_and_readers_read(
             ("search", run.path, "--set", "iterations=2"),
             ("diversify", run.path, "--budget", "0.1"),
             ("train", "-o", run.path, "--overwrite"),
-            ("train", "--resume", run.path),
+            ("resume", run.path),
         ):
             assert call(*words) == 1
             said = capsys.readouterr().err

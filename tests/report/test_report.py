@@ -299,6 +299,6 @@ def test_a_run_without_a_model_gets_advice(
 ) -> None:
     Run.create(tmp_path / "empty", RunConfig())
     assert call("report", tmp_path / "empty") == 2
-    assert "recprism train --resume" in capsys.readouterr().err
+    assert "recprism resume" in capsys.readouterr().err
     assert call("report", tmp_path / "nowhere") == 2
     assert "not a run directory" in capsys.readouterr().err

@@ -23,13 +23,13 @@ def test_an_event_is_read_whatever_letters_it_holds(tmp_path: Path) -> None:
     assert [event.get("name") for event in run.events()] == [name, None]
 
 
-@pytest.mark.parametrize(("step", "command"), [("training", "train"), ("search", "search")])
-def test_a_damaged_checkpoint_names_its_own_command(step: str, command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", ["training", "search"])
+def test_a_damaged_checkpoint_names_the_command_that_starts_again(step: str, tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run", RunConfig())
     run.save_checkpoint({"a": np.zeros(3, np.float32)}, {"epoch": 1}, step)
     path = run.path / f"{step}.checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(InputError, match=f"delete it, and `recprism {command} --resume"):
+    with pytest.raises(InputError, match="delete it, and `recprism resume"):
         run.load_checkpoint(step)
 
 

@@ -154,7 +154,7 @@ def test_a_process_that_is_killed_while_it_commits_is_completed_by_the_next_that
 
 def test_the_copy_of_an_interrupted_search_is_found_again(trained_run: Callable[..., Run]) -> None:
     run = trained_run()
-    with pytest.raises(InputError, match="no search was interrupted in this run"):
+    with pytest.raises(InputError, match="nothing was interrupted in this run"):
         interrupted_search(run)
     before = contents(run.path)
 

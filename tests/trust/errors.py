@@ -104,9 +104,9 @@ train -o new --data a.csv --set start=random
 train -o new --data a.csv --split paper --set patience=2
 train -o new --data a.csv --categories negative.csv
 train -o new --data huge.csv
-train --resume nowhere
-train --resume run --model als
-train --resume run --seed 0
+resume nowhere
+resume untrained --name players
+train --resume run
 train --preset paper --min-user 5 --min-item 5 -o new
 train --nope
 train --modl als
@@ -215,9 +215,7 @@ search run --set k=100000
 search run --set patience=3
 search run --preset shared --set confidence=2
 search run --goal ilad --set diversity=sc
-search --resume run
-search --resume run --goal ilad
-search run --resume run
+resume run --name players
 refit run
 refit run --like run
 refit run --like run --max-churn 20

@@ -43,8 +43,8 @@ def contents(run: Run) -> dict[str, bytes]:
 
 NOT_CERTIFIABLE = "--budget 0.0001 --goal catalogue_coverage --confidence 0.9999"
 REFUSED = {
-    "search --resume of a finished budget": (2, "search --resume RUN"),
-    "search --resume of a result that does not exist": (2, "search --resume RUN --name nobody"),
+    "resume of a finished budget": (2, "resume RUN"),
+    "resume of a result that does not exist": (2, "resume RUN --name nobody"),
     "not certifiable": (1, f"diversify RUN --overwrite {NOT_CERTIFIABLE}"),
     "not certifiable as JSON": (1, f"diversify RUN --overwrite {NOT_CERTIFIABLE} --json"),
     "pins that cannot be kept": (1, "diversify RUN --overwrite --budget 0.5 --pin 1=318"),
@@ -56,7 +56,6 @@ REFUSED = {
     "a model that does not exist": (2, "train -o RUN --overwrite --model nothing"),
     "a setting of the model": (2, "train -o RUN --overwrite --set nothing=1"),
     "no such data": (2, "train -o RUN --overwrite --data nothing.csv"),
-    "nothing to continue": (2, "train --resume RUN"),
     "refit like itself": (2, "refit RUN --like nothing --overwrite"),
     "a report somewhere else": (1, "report RUN -o /proc/nothing/report.html --draws 0"),
 }
@@ -98,7 +97,7 @@ def test_a_result_without_its_file_is_not_taken_for_the_base(
 def test_training_again_keeps_the_old_run_until_it_has_ended(
     run: Run, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted in the middle, the old run serves on, and ``--resume`` ends the new training."""
+    """Interrupted in the middle, the old run serves on, and ``resume`` ends the new training."""
     before = contents(run)
     words = ("train", "-o", run.path, "--overwrite", "--set", "dim=4", "--set", "epochs=3")
 
@@ -110,7 +109,7 @@ def test_training_again_keeps_the_old_run_until_it_has_ended(
         assert call(*words) == 130
     assert {name: it for name, it in contents(run).items() if not name.startswith(".training/")} == before
     assert run.is_diversified()
-    assert call("train", "--resume", run.path) == 0
+    assert call("resume", run.path) == 0
     assert not run.is_diversified()
     assert run.factors().dim == 4
     assert not (run.path / ".training").exists()

@@ -66,21 +66,21 @@ WITHIN = ("diversify", "RUN", *BUDGET)
 AGAIN = ("search", "RUN", "--set", "iterations=25", "--overwrite")
 RESULT = ("delta.safetensors", "result.json", "certificate.json")
 JOBS = (
-    Job("train", "", TRAIN, ("train", "--resume", "RUN"), TRAINED),
+    Job("train", "", TRAIN, ("resume", "RUN"), TRAINED),
     Job(
         "train --overwrite",
         "found",
         (*TRAIN, "--overwrite", "--seed", "1"),
-        ("train", "--resume", "RUN"),
+        ("resume", "RUN"),
         TRAINED,
         stage=".training",
     ),
-    Job("search", "trained", SEARCH, ("search", "--resume", "RUN"), (*TRAINED, *FOUND), TRAINED, stage=".search"),
+    Job("search", "trained", SEARCH, ("resume", "RUN"), (*TRAINED, *FOUND), TRAINED, stage=".search"),
     Job(
         "search --overwrite",
         "found",
         AGAIN,
-        ("search", "--resume", "RUN"),
+        ("resume", "RUN"),
         (*TRAINED, *FOUND),
         TRAINED,
         stage=".search",

@@ -27,7 +27,7 @@ CASES = (
     ("the folder may not be written", ".", 0o555, WRITE),
     ("the folder may not be written", ".", 0o555, REPORT),
     ("the folder may not be written", ".", 0o555, ("export", "RUN")),
-    ("the folder may not be written", ".", 0o555, ("train", "--resume", "RUN")),
+    ("the folder may not be written", ".", 0o555, ("resume", "RUN")),
     *((f"{name} may not be read", name, 0o000, READ) for name in ("config.toml", *TRAINED, *FOUND)),
     ("events.jsonl may not be written", "events.jsonl", 0o444, WRITE),
     ("events.jsonl may not be read", "events.jsonl", 0o000, REPORT),

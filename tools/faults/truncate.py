@@ -53,8 +53,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "recommend": ("recommend", "RUN", "-o", "OUT/lists.csv"),
 }
 GOING_ON = {
-    "searching": ("search", "--resume", "RUN", "-m", "subtopic_coverage@5", "--json"),
-    "training": ("train", "--resume", "RUN", "--json"),
+    "searching": ("resume", "RUN", "--json"),
+    "training": ("resume", "RUN", "--json"),
 }
 
 

@@ -18,7 +18,7 @@ from recprism.cli._commands import Command, Group
 from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
 from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
-from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, runs, train
+from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, resume, runs, train
 from recprism.cli.operate import (
     batch,
     check,
@@ -40,6 +40,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Start": {"demo": demo.demo, "doctor": doctor.doctor, "data": data.app, "features": features.features},
     "Model": {
         "train": train.train,
+        "resume": resume.resume,
         "import": import_vectors.import_vectors,
         "evaluate": evaluate.evaluate,
         "evaluate-lists": evaluate_lists.evaluate_lists,

@@ -171,10 +171,6 @@ BY_PRESET = _either(
     "without --min-user or --min-item",
     "preset",
 )
-TRAINED = (
-    "output data model model_preset settings metric split preset threshold min_user min_item columns items "
-    f"{CATEGORIES} data_root seed device overwrite"
-)
 
 PARAMETERS = {
     "budgets": "budget",
@@ -195,7 +191,6 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         ),
     ),
     "train": (
-        _either(lambda it: not _has(it, "resume"), "for a new run", TRAINED, "with --resume"),
         _of_data("data"),
         BY_COLUMN,
         BY_PRESET,
@@ -256,12 +251,6 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
         BY_COLUMN,
     ),
     "search": (
-        _either(
-            lambda it: not _has(it, "resume"),
-            "for a new search",
-            "run_directory goal accuracy relevance preset settings overwrite",
-            "with --resume",
-        ),
         (
             Mode("with marginal credit", "relevance", _has_credit("marginal", ("default",))),
             Mode("with shared credit", "accuracy", _has_credit("shared", ("shared", "paper"))),

@@ -28,6 +28,8 @@ MOVED = {
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
         ("experiment", "holdout click-rate change requests-per-day", "holdout"),
         ("erase", "user item", "changes"),
+        ("train", "resume", "resume"),
+        ("search", "resume", "resume"),
     )
     for option in options.split()
 }

@@ -90,7 +90,7 @@ def refusal(where: str | Path, number: int | None) -> str:
     if number in FULL:
         return (
             f"{where}: no space left on the disk; free some or name a folder on another disk, then give the command "
-            "again (with --resume, where it has that)"
+            "again; `recprism resume RUN` continues a training or a search"
         )
     if number in FORBIDDEN:
         return f"{where}: permission denied; change the permissions of the file or its folder, or name another place"

@@ -50,7 +50,7 @@ class BoundFiles:
                     _require_whole_parquet(self.place(name), file)
             except FileNotFoundError:
                 where = self.place(name).parent
-                raise InputError(f"{where}: has no {name}; run `recprism train --resume {where}`") from None
+                raise InputError(f"{where}: has no {name}; run `recprism resume {where}`") from None
         return digest.hexdigest()
 
     # -- tables: NAME.parquet -----------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def _preparation(run: Run) -> dict[str, Any]:
 
 def _model(run: Run, config: RunConfig) -> str:
     if not run.has_factors():
-        return f"{config.model.name}, not trained yet: `recprism train --resume RUN`."
+        return f"{config.model.name}, not trained yet: `recprism resume RUN`."
     factors = run.base()
     if not isinstance(factors, Factors):
         scored = {"users": f"{factors.n_users:,}", "scores per user": f"at most {factors.items.shape[1]:,}"}

@@ -167,7 +167,7 @@ class Run(RunResults):
 
     @contextmanager
     def discarded_on_failure(self) -> Iterator[None]:
-        """Delete this copy if the block fails, unless ``--resume`` can continue the work in it."""
+        """Delete this copy if the block fails, unless `recprism resume` can continue the work in it."""
         try:
             yield
         except BaseException as failure:
@@ -192,7 +192,7 @@ class Run(RunResults):
             raise InputError(f"{self.path}: is a file; name a directory for the run")
         if (self.path / "config.toml").exists():
             if not overwrite:
-                raise InputError(f"{self.path}: already holds a run; use --resume, --overwrite or another -o")
+                raise InputError(f"{self.path}: already holds a run; use `recprism resume`, --overwrite or another -o")
         elif self.path.exists() and any(it.name != LOCK and not is_left_over(it) for it in self.path.iterdir()):
             raise InputError(f"{self.path}: is not empty and holds no run; name an empty or new directory")
 
@@ -205,7 +205,7 @@ class Run(RunResults):
         if self.config.diversify is not None:
             raise InputError(f"{self.path}: already has a result{what}; {other}")
         if self.unfinished(SEARCH) is not None:
-            again = f"recprism search --resume {self.argument}"
+            again = f"recprism resume {self.argument}"
             raise InputError(
                 f"{self.path}: has an unfinished search for a result{what}; continue it with `{again}`, or {other}"
             )

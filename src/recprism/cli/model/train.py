@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from recprism.models import Factors
     from recprism.runs.config import RunConfig
     from recprism.runs.run import Run
+    from recprism.runs.sinks import Sink
 
 WITHOUT_CATEGORIES = (
     "the items have no categories, so the goals and metrics of categories (subtopic_coverage, alpha_ndcg, "
@@ -82,9 +83,6 @@ def train(
     data_root: DataRoot = None,
     seed: Seed = 0,
     device: Device = "auto",
-    resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted training with its own settings.")
-    ] = None,
     overwrite: OverwriteRun = False,
     mlflow: Mlflow = None,
     as_json: AsJson = False,
@@ -99,44 +97,45 @@ def train(
     - `recprism train`
     - `recprism train --data ml-1m --model lightgcn -o runs/gcn`
     - `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`
-    - `recprism train --resume runs/gcn`
     """
+    sink = mlflow_sink(mlflow)
+    chosen = data_config(
+        data,
+        preset=preset,
+        threshold=threshold,
+        min_user=min_user,
+        min_item=min_item,
+        columns=columns,
+        categories=categories,
+        items=items,
+        category_column=category_column,
+        category_separator=category_separator,
+        category_level=category_level,
+        data_root=data_root,
+    )
+    config = run_config(
+        seed=seed,
+        device=device,
+        data=chosen,
+        split={"method": split},
+        model={
+            "name": model,
+            "preset": model_preset,
+            "metric": metric,
+            "settings": typed_values(settings, "--set"),
+        },
+    )
+    run = start_run(
+        output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
+    )
+    train_and_print(run, sink, as_json)
+
+
+def train_and_print(run: Run, sink: Sink | None, as_json: bool) -> None:
+    """Train the model of a run that has begun, and print its settings."""
     from recprism.runs.lock import held
     from recprism.runs.sinks import followed
 
-    sink = mlflow_sink(mlflow)
-    if resume is not None:
-        run = _interrupted(resume)
-    else:
-        chosen = data_config(
-            data,
-            preset=preset,
-            threshold=threshold,
-            min_user=min_user,
-            min_item=min_item,
-            columns=columns,
-            categories=categories,
-            items=items,
-            category_column=category_column,
-            category_separator=category_separator,
-            category_level=category_level,
-            data_root=data_root,
-        )
-        config = run_config(
-            seed=seed,
-            device=device,
-            data=chosen,
-            split={"method": split},
-            model={
-                "name": model,
-                "preset": model_preset,
-                "metric": metric,
-                "settings": typed_values(settings, "--set"),
-            },
-        )
-        run = start_run(
-            output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite
-        )
     with held(run.path), followed(run, sink):
         factors = train_with_progress(run)
     if as_json:
@@ -147,22 +146,6 @@ def train(
             {"run": str(run.path), **{name: value for name, value in factors.settings.items() if value is not None}}
         )
     next_step(run.command("audit"), run.command("evaluate"))
-
-
-def _interrupted(path: Path) -> Run:
-    """Return the training to continue: one that replaces a run, or that of a run without a model."""
-    from recprism.errors import InputError
-    from recprism.runs.parts.stage import TRAINING
-    from recprism.runs.run import Run
-
-    run = Run.open(path)
-    unfinished = run.unfinished(TRAINING)
-    if unfinished is None and run.is_trained():
-        raise InputError(
-            f"{path}: its model is trained, and no training was interrupted; train again with "
-            f"`recprism train -o {path} --overwrite`"
-        )
-    return unfinished or run
 
 
 def start_run(path: Path, config: RunConfig, *, overwrite: bool) -> Run:
@@ -206,4 +189,4 @@ def train_with_progress(run: Run) -> Factors:
         try:
             return train_run(run, show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"continue with: {command_line('train', resume=run.path)}") from None
+            raise KeyboardInterrupt(f"continue with: {command_line('resume', run.path)}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,8 +14,8 @@ from recprism.cli._options import (
     Mlflow,
     NewName,
     OverwriteResult,
+    TrainedRun,
     goal_option,
-    run_argument,
     share_option,
 )
 from recprism.cli._output import (
@@ -32,6 +31,7 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     from recprism.cmb import CMB, Step
     from recprism.runs.run import Run
+    from recprism.runs.sinks import Sink
 
 DEFAULT_GOAL = "subtopic_coverage"
 OF_CREDIT = {
@@ -42,7 +42,7 @@ OF_CREDIT = {
 
 
 def search(
-    run_directory: Annotated[Path | None, run_argument("A run made by `recprism train` or `recprism import`.")] = None,
+    run_directory: TrainedRun,
     goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
     accuracy: Annotated[
         str | None,
@@ -72,9 +72,6 @@ def search(
         ),
     ] = None,
     metrics: Metrics = None,
-    resume: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Continue an interrupted search with its own settings.")
-    ] = None,
     name: NewName = None,
     overwrite: OverwriteResult = False,
     mlflow: Mlflow = None,
@@ -89,37 +86,32 @@ def search(
 
     - `recprism search runs/x --goal subtopic_coverage --set side=user`
     - `recprism search runs/x --preset paper --goal ilad --accuracy recall`
-    - `recprism search --resume runs/x`
     """
     from recprism.cmb import CMB
-    from recprism.cmb.jobs.search import begin_search, interrupted_search, random_changes, require_goals
-    from recprism.result.effect import effect
+    from recprism.cmb.jobs.search import begin_search, require_goals
     from recprism.runs.config import DiversifyConfig
     from recprism.runs.jobs.train import metric_names
     from recprism.runs.lock import held
-    from recprism.runs.run import Run
-    from recprism.runs.sinks import followed
 
-    names = metric_names(metrics)
-    if run_directory is None and resume is None:
-        raise InputError("name a run to search in, or --resume one that was interrupted")
-    sink = mlflow_sink(mlflow)
-    asked: DiversifyConfig | None = None
-    if run_directory is None:
-        run = interrupted_search(Run.open(resume or Path()).named(name))
-    else:
-        run = result_to_make(run_directory, name, overwrite)
-        options = {"accuracy": accuracy, "relevance": relevance}
-        chosen = _settings(goal, options, typed_values(settings, "--set"))
-        model = CMB.preset(preset, **chosen)
-        _refuse_idle(chosen, model)
-        require_goals(model, run)
-        run.factors()
-        asked = DiversifyConfig(preset=preset, settings=chosen)
+    names, sink = metric_names(metrics), mlflow_sink(mlflow)
+    run = result_to_make(run_directory, name, overwrite)
+    options = {"accuracy": accuracy, "relevance": relevance}
+    chosen = _settings(goal, options, typed_values(settings, "--set"))
+    model = CMB.preset(preset, **chosen)
+    _refuse_idle(chosen, model)
+    require_goals(model, run)
+    run.factors()
     with held(run.path):
-        run = run if asked is None else begin_search(run, asked, overwrite=overwrite)
-        with followed(run, sink):
-            model = _search_with_progress(run)
+        run = begin_search(run, DiversifyConfig(preset=preset, settings=chosen), overwrite=overwrite)
+        model = search_with_progress(run, sink)
+    print_search(run, model, names, as_json)
+
+
+def print_search(run: Run, model: CMB, names: tuple[str, ...] | None, as_json: bool) -> None:
+    """Print what a search did to the lists, next to random changes; ``names`` are metrics, None the usual ones."""
+    from recprism.cmb.jobs.search import random_changes
+    from recprism.result.effect import effect
+
     with progress_of_steps() as on_step:
         result = run.load_result()
         others = random_changes(result, run.config.seed)
@@ -170,13 +162,15 @@ def _goal_name(goal: str) -> str:
     return f"{canonical(name)}{at}{cut}"
 
 
-def _search_with_progress(run: Run) -> CMB:
+def search_with_progress(run: Run, sink: Sink | None) -> CMB:
+    """Search in a run that has begun, and show how far it is."""
     from recprism.cmb import CMB
     from recprism.cmb.jobs.search import search as search_in
+    from recprism.runs.sinks import followed
 
     wanted = run.config.diversify
     total = CMB.preset(wanted.preset, **wanted.settings).iterations if wanted else 0
-    with progress_bar() as progress:
+    with followed(run, sink), progress_bar() as progress:
         task = progress.add_task("searching", total=total, note="")
 
         def show(step: Step) -> None:
@@ -185,7 +179,7 @@ def _search_with_progress(run: Run) -> CMB:
         try:
             return search_in(run, show)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"continue with: recprism search --resume {run.argument}") from None
+            raise KeyboardInterrupt(f"continue with: recprism resume {run.argument}") from None
 
 
 def _note(step: Step) -> str:

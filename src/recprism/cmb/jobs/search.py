@@ -47,7 +47,7 @@ def interrupted_search(run: Run) -> Run:
     staged = run.unfinished(SEARCH)
     if staged is None:
         raise InputError(
-            f"{run.path}: no search was interrupted in this run; start one with `recprism search {run.argument}`"
+            f"{run.path}: nothing was interrupted in this run; start a search with `recprism search {run.argument}`"
         )
     if staged.fingerprint() != run.fingerprint():
         raise InputError(

@@ -88,8 +88,7 @@ class RunData(RunFolder):
         try:
             return read_tensors(path) if path.exists() else None
         except ValueError as broken:
-            again = "recprism train --resume" if step == "training" else "recprism search --resume"
-            again = f"{again} {self.path if step == 'training' else self.argument}"
+            again = f"recprism resume {self.path if step == 'training' else self.argument}"
             raise InputError(
                 f"{path}: damaged checkpoint ({broken}); delete it, and `{again}` starts this step again"
             ) from None
@@ -120,7 +119,7 @@ class RunData(RunFolder):
     def base(self) -> Base:
         """Return the trained model: vectors, or candidates with scores."""
         if not self.has_factors():
-            raise InputError(f"{self.path}: holds no trained model yet; run `recprism train --resume {self.path}`")
+            raise InputError(f"{self.path}: holds no trained model yet; run `recprism resume {self.path}`")
         path, now = self.folder / BASE, self._files.hashes(*DATA)
         require_rights(path)
         require_bound(path, noted_in_tensors(path), now, f"run `recprism train -o {self.path} --overwrite`")
