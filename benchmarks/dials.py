@@ -1,8 +1,8 @@
 """How fast are named weights found, how many lists do they hold, and what is left of them after rounding?
 
-    python benchmarks/dials.py RUN [RUN ...] [--parts speed holds rest] [--goals sc ilad_subtopics] [--json]
+    python benchmarks/dials.py RUN [RUN ...] [--parts speed holds] [--goals sc ilad_subtopics] [--json]
 
-RUN is a trained run with item categories. The benchmark has three parts, with figures on the validation part:
+RUN is a trained run with item categories. The benchmark has two parts, with figures on the validation part:
 
 - "speed" finds the weights for optimal lists of the first run over its whole catalogue: the plain program, all rows and
   the least-L2 point, and a random world with 300 properties. HiGHS solves the same rows of a sample. CPU time is given
@@ -10,8 +10,6 @@ RUN is a trained run with item categories. The benchmark has three parts, with f
 - "holds" compiles optimal lists at trade-offs 0.1 and 0.2 (history weight 0.2, as on the path) and at the largest
   trade-off of the path that loses at most 1 % of NDCG@10. It then serves them: as they are, with weights scaled by 0.9
   and 1.1, and with all vectors rounded to bf16, fp16 and int8 (one scale per vector).
-- "rest" also changes the vectors of users whose list the weights do not return: for ordered lists of categories, and
-  for lists of distant vectors with weights on clusters of the item vectors.
 """
 
 from __future__ import annotations
@@ -30,19 +28,19 @@ from scipy.optimize import linprog
 from harness import Claim, parser, report
 from recprism.budget.path import lists_at
 from recprism.budget.problem import Problem
-from recprism.data import Properties
+from recprism.data import Categories
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.dials.kernels.weights_state import Rows, Users
+from recprism.forms.dials.named import covered
 from recprism.forms.dials.wanted import score_spread
 from recprism.forms.dials.weights import rows_of, solve_block
 from recprism.metrics.registry import canonical
 from recprism.models import Factors
 from recprism.rule.goal import Goal
 from recprism.runs import Run
-from recprism.runs.jobs.properties import find_properties
 
 TRADE_OFFS = (0.1, 0.2)
-PARTS = ("speed", "holds", "rest")
+PARTS = ("speed", "holds")
 SAMPLE = 30
 PLAIN: dict[str, Any] = {"margin": 1e-5, "rounding": 0.0, "scales": (1.0, 1.0), "ordered": False}
 ALL_ROWS: dict[str, Any] = {"margin": 1e-5, "rounding": 0.005, "scales": (0.9, 1.1), "ordered": False}
@@ -115,35 +113,8 @@ def holds(name: str, problem: Problem, goal: str, trade_off: float, *, budget: b
     return claims
 
 
-def with_rest(name: str, run: Run, problem: Problem, trade_off: float) -> list[Claim]:
-    claims: list[Claim] = []
-    clusters = [find_properties(run, [f"clusters={n}"], problem) for n in (20, 100)]
-    for goal, properties, ordered in (
-        ("sc", Properties.from_categories(problem.categories), True),
-        *(("ilad", it, False) for it in clusters),
-    ):
-        lists, base = lists_of(problem, goal, trade_off), problem.factors
-        options: dict[str, Any] = {"base_lists": problem.base_lists, "exclude": problem.hidden, "demote": True}
-        dials = lists_to_dials(base, lists, properties, ordered=ordered, rest=True, **options)
-        assert dials.rest is not None
-        worth, ndcg = mean(problem, f"{canonical(goal)}@{problem.k}"), mean(problem, "ndcg@10")
-        what = f"{name}, {goal} at {trade_off:g}, {len(properties)} properties" + (", ordered" if ordered else "")
-        size = np.linalg.norm(dials.rest.change, axis=1) / np.linalg.norm(base.user[dials.rest.users], axis=1)
-        claims += [
-            Claim(f"{what}: share of {dials.changed_users} changed lists held by weights", dials.lists_held, None),
-            Claim(f"{what}: share of the gain by weights", dials.explained_gain(worth), None),
-            Claim(f"{what}: share held with the rest", dials.lists_held_with_rest, 1.0, "higher"),
-            Claim(f"{what}: users with a rest", len(dials.rest.users), None),
-            Claim(f"{what}: mean change, share of the vector", float(size.mean()), None),
-        ]
-        if ordered:
-            claims.append(Claim(f"{what}: NDCG@10 of the lists", ndcg(lists), None))
-            claims.append(Claim(f"{what}: NDCG@10 off the lists", abs(ndcg(dials.served) - ndcg(lists)), 0.0))
-    return claims
-
-
 def block_of(
-    factors: Factors, lists: NDArray[np.int64], base_lists: NDArray[np.int64], seen: Any, properties: Properties
+    factors: Factors, lists: NDArray[np.int64], base_lists: NDArray[np.int64], seen: Any, categories: Categories
 ) -> Users:
     """The users whose list changes, as the kernels take them."""
     changed = np.flatnonzero((np.sort(lists, 1) != np.sort(base_lists, 1)).any(1))
@@ -151,8 +122,16 @@ def block_of(
     scores = (user[changed] @ item.T).numpy()
     out = seen.take_rows(changed)
     scores[out.row_of_entry, out.indices] = -np.inf
-    cost = np.where(properties.newly_covered(lists[changed], base_lists[changed]), 1.0, 2.0)
-    return Users(scores, lists[changed], score_spread(factors)[changed], cost)
+    return Users(
+        scores,
+        lists[changed],
+        score_spread(factors)[changed],
+        costs(categories.dense(), lists[changed], base_lists[changed]),
+    )
+
+
+def costs(values: NDArray[Any], lists: NDArray[np.int64], base_lists: NDArray[np.int64]) -> NDArray[np.float64]:
+    return np.where(covered(values, lists) & ~covered(values, base_lists), 1.0, 2.0)
 
 
 def timed(rows: Rows, users: Users, *, least: bool) -> tuple[float, float]:
@@ -200,17 +179,16 @@ def many_properties(n_users: int = 1_000, n_items: int = 2_000, m: int = 300) ->
     push[np.arange(n_users)[:, None], generator.integers(0, m, (n_users, 3))] = generator.random((n_users, 3)) * 6
     scores = user @ item.T
     lists, base = (np.argsort(-it, axis=1)[:, :10] for it in (scores + push @ values.T, scores))
-    properties = Properties.from_array(values, [str(j) for j in range(m)], "category")
-    cost = np.where(properties.newly_covered(lists, base), 1.0, 2.0)
+    cost = costs(values, lists, base)
     users = Users(scores.astype(np.float32), lists.astype(np.int64), scores.std(1).astype(np.float64), cost)
     return rows_of(values, **ALL_ROWS), users
 
 
 def speed(name: str, problem: Problem) -> list[Claim]:
-    properties = Properties.from_categories(problem.categories)
-    users = block_of(problem.factors, lists_of(problem, "sc", 0.1), problem.base_lists, problem.hidden, properties)
-    values = properties.values.astype(np.float64)
-    world = f"{name}, {len(properties)} properties, {problem.factors.n_items} items"
+    of_items = problem.categories
+    users = block_of(problem.factors, lists_of(problem, "sc", 0.1), problem.base_lists, problem.hidden, of_items)
+    values = of_items.dense().astype(np.float64)
+    world = f"{name}, {len(of_items)} properties, {problem.factors.n_items} items"
     cases = [
         (f"{world}, plain program", rows_of(values, **PLAIN), users, False, 50_000),
         (f"{world}, all rows and the least-L2 point", rows_of(values, **ALL_ROWS), users, True, 20_000),
@@ -237,8 +215,6 @@ def main() -> None:
         problem, name = run.problem("validation"), run.config.data.source
         if "speed" in given.parts and number == 0:
             claims += speed(name, problem)
-        for trade_off in TRADE_OFFS if "rest" in given.parts else ():
-            claims += with_rest(name, run, problem, trade_off)
         for goal in given.goals if "holds" in given.parts else ():
             budget = within_budget(problem, goal)
             for trade_off in dict.fromkeys((*TRADE_OFFS, budget)):

@@ -99,23 +99,14 @@ why run --user u1 --json | --what-if 'without=item 2'
 why run --user u1 | --why-not 'item 2'
 explain run --draws 0 --json | --part validation
 {EXPLAINED} | --part validation
-{EXPLAINED} | --properties clusters=3
 {EXPLAINED} --draws 9 | --seed 1
 {EXPLAINED} | --draws 9
 explain run --draws 9 --json | --seed 1
 explain run --json | --draws 9
 dials run --json | --user u1
-dials run --json | --ordered
-dials run --min-support 20 --json | --rest user-vectors
-dials run --json | --properties popularity
-dials run --json | --min-support 20
 dials run --json | --judged
 dials run --json | --output out.csv
 steer run --user u1 --set Drama=0.1 --json | --judged
-{DIALS} | --ordered
-{DIALS} --min-support 20 | --rest user-vectors
-{DIALS} | --properties popularity
-{DIALS} | --min-support 20
 {DIALS} | --to npz
 {DIALS} | --alpha 0.5
 {DIALS} | --margin 0.1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog, minimize
 
-from recprism.data import Categories, Dataset, Properties, SparseRows, load_dataset
+from recprism.data import Categories, Dataset, SparseRows, load_dataset
 from recprism.errors import InputError
-from recprism.forms.dials import Dials, lists_to_dials, lists_to_vectors
+from recprism.forms.dials import Dials, lists_to_dials
+from recprism.forms.dials.named import covered
 from recprism.forms.dials.wanted import score_spread
 from recprism.models import BPRMF, Factors
 from recprism.rule import Features
@@ -27,8 +27,8 @@ Rows = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 def world(
     seed: int, *, n_users: int = 12, n_items: int = 40, m: int = 6, k: int = 5, numeric: bool = False
-) -> tuple[Factors, NDArray[np.int64], Properties, SparseRows]:
-    """Random factors, properties and seen items, and lists of the best items after a random push towards properties."""
+) -> tuple[Factors, NDArray[np.int64], Categories, SparseRows]:
+    """Random factors, properties and seen items, and lists of the best items after a random push towards categories."""
     generator = np.random.default_rng(seed)
     user, item = (np.round(generator.normal(size=(n, 4)) * 64) / 64 for n in (n_users, n_items))  # exact in float32
     values = generator.random((n_items, m)) if numeric else generator.random((n_items, m)) < 0.3
@@ -36,33 +36,38 @@ def world(
     exclude = SparseRows.coerce(generator.random((n_users, n_items)) < 0.2)
     scores = user @ item.T + push @ values.T + generator.normal(scale=0.3, size=(n_users, n_items)) * (seed % 2)
     lists = np.argsort(np.where(exclude.dense(), np.inf, -scores), axis=1)[:, :k]
-    names = [f"property {j}" for j in range(m)]
-    kind = "numeric" if numeric else "category"
-    properties = Properties.from_array(values, names, kind)  # type: ignore[arg-type]
-    return Factors.from_arrays(user, item), lists.astype(np.int64), properties, exclude
+    return Factors.from_arrays(user, item), lists.astype(np.int64), categories_of(values), exclude
+
+
+def categories_of(values: Any, names: list[str] | None = None) -> Categories:
+    """Categories with these weights, items x categories."""
+    table = np.asarray(values, float)
+    item, column = np.nonzero(table)
+    named = np.array(names or [f"category {j:02}" for j in range(table.shape[1])])
+    return Categories.from_pairs(item, named[column], len(table), table[item, column])
 
 
 spread_of = cache(score_spread)
 
 
 @cache
-def groups_of(properties: Properties) -> NDArray[np.int64]:
-    return np.unique(properties.values, axis=0, return_inverse=True)[1].ravel()
+def groups_of(categories: Categories) -> NDArray[np.int64]:
+    return np.unique(categories.dense(), axis=0, return_inverse=True)[1].ravel()
 
 
 def rows_of(base: Factors, dials: Dials, exclude: SparseRows, row: int, *, best_only: bool = False) -> Rows:
     """Write down the rows a . w >= b of a user, at each scale, in units of scores.
 
-    Of other items with equal properties, the best one implies the rows of the rest: ``best_only`` leaves these out.
+    Of other items with equal categories, the best one implies the rows of the rest: ``best_only`` leaves these out.
     """
     user = dials.users[row]
     scores = base.search_vectors[0][user].astype(np.float64) @ base.search_vectors[1].astype(np.float64).T
-    values = dials.properties.values.astype(np.float64)
+    values = dials.categories.dense().astype(np.float64)
     wanted = [int(i) for i in dials.lists[row] if i >= 0]
     others = np.setdiff1d(np.arange(base.n_items), np.concatenate([wanted, exclude.row(row)]))
     if best_only:
         others = others[np.argsort(-scores[others], kind="stable")]
-        others = others[np.unique(groups_of(dials.properties)[others], return_index=True)[1]]
+        others = others[np.unique(groups_of(dials.categories)[others], return_index=True)[1]]
     above, below = np.repeat(wanted, len(others)), np.tile(others, len(wanted))
     if dials.ordered:
         above, below = np.concatenate([above, wanted[:-1]]), np.concatenate([below, wanted[1:]])
@@ -74,86 +79,13 @@ def rows_of(base: Factors, dials: Dials, exclude: SparseRows, row: int, *, best_
     return np.vstack([scale * difference for scale in scales]), np.tile(needed, len(scales))
 
 
-def wide_world(n_users: int = 40) -> tuple[Factors, NDArray[np.int64], Properties, SparseRows]:
-    """Vectors of 20 numbers that hold most lists, and three properties that do not."""
-    generator = np.random.default_rng(5)
-    base = Factors.from_arrays(generator.normal(size=(n_users, 20)), generator.normal(size=(60, 20)))
-    properties = Properties.from_array(generator.random((60, 3)) < 0.4, ["a", "b", "c"], "category")
-    exclude = SparseRows.coerce(generator.random((n_users, 60)) < 0.2)
-    scores = base.user @ base.item.T + generator.normal(scale=1.5, size=(n_users, 60))
-    lists = np.argsort(np.where(exclude.dense(), np.inf, -scores), axis=1)[:, :5].astype(np.int64)
-    return base, lists, properties, exclude
-
-
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_rest_holds_every_list_that_user_vectors_can_hold(ordered: bool) -> None:
-    base, lists, properties, exclude = wide_world()
-    options: dict[str, Any] = {"exclude": exclude, "ordered": ordered, "demote": True}
-    alone, found = (lists_to_dials(base, lists, properties, rest=rest, **options) for rest in (False, True))
-    by_vectors = lists_to_vectors(base, lists, exclude=exclude, order=ordered)
-    possible = (by_vectors.kept == 1) & ((by_vectors.in_order == 1) | (not ordered))
-    assert found.rest is not None
-    same = lists == found.served if ordered else np.sort(lists, 1) == np.sort(found.served, 1)
-    assert (~alone.held & possible).any(), "the world must have lists that only the rest holds"
-    assert (same.all(1) | ~(possible | alone.held)).all()
-    np.testing.assert_array_equal(found.weights, alone.weights)
-    np.testing.assert_array_equal(found.given, alone.given)
-    assert found.explained_swaps == alone.explained_swaps, "the rest is not what names explain"
-    assert set(found.rest.users) <= set(found.users[~alone.held]), "only users whose list the weights do not return"
-    served = found.applied_to(base)
-    assert served.dim == base.dim + len(properties)
-    np.testing.assert_array_equal(served.rank(lists.shape[1], exclude=exclude)[0], found.served)
-    others = np.setdiff1d(np.arange(base.n_users), found.rest.users)
-    np.testing.assert_array_equal(served.user[others, : base.dim], base.user[others])
-
-
-def test_the_rest_is_the_smallest_change_of_the_users_own_factors() -> None:
-    """SciPy finds no smaller change under the same rows."""
-    base, lists, properties, exclude = wide_world(12)
-    found = lists_to_dials(base, lists, properties, exclude=exclude, demote=True, rest=True)
-    assert found.rest is not None
-    assert len(found.rest.users)
-    with_weights = replace(found, rest=None).applied_to(base)
-    margin = 1e-3 * score_spread(with_weights)
-    checked = 0
-    for user, change in zip(found.rest.users, found.rest.change, strict=True):
-        if set(found.served[user]) != set(lists[user]):
-            continue
-        others = np.setdiff1d(np.arange(base.n_items), np.concatenate([lists[user], exclude.row(user)]))
-        above, below = np.repeat(lists[user], len(others)), np.tile(others, lists.shape[1])
-        scores = with_weights.item.astype(np.float64) @ with_weights.user[user].astype(np.float64)
-        rows, needed = (base.item[above] - base.item[below]).astype(np.float64), scores[below] - scores[above]
-        best = minimize(
-            lambda x: x @ x,
-            np.zeros(base.dim),
-            jac=lambda x: 2 * x,
-            constraints={"type": "ineq", "fun": lambda x, a=rows, b=needed, m=margin[user]: a @ x - b - m},
-            method="SLSQP",
-        )
-        if best.success:
-            checked += 1
-            assert np.linalg.norm(change) == pytest.approx(np.linalg.norm(best.x), rel=2e-3)
-    assert checked
-
-
-def test_no_rest_is_needed_where_weights_hold_all_lists() -> None:
-    base, lists, properties, exclude = world(2, n_users=20, m=8)
-    held = lists_to_dials(base, lists, properties, exclude=exclude, demote=True).held
-    users = np.flatnonzero(held)
-    found = lists_to_dials(
-        base, lists[users], properties, users=users, exclude=exclude.take_rows(users), demote=True, rest=True
-    )
-    assert found.rest is not None
-    assert found.to_dict()["rest_users"] == 0
-    np.testing.assert_array_equal(found.served, found.given)
-
-
 def both_ways(rows: Rows) -> Rows:
     return np.hstack([rows[0], -rows[0]]), rows[1]
 
 
 def cost_of(dials: Dials) -> NDArray[np.float64]:
-    return np.where(dials.properties.newly_covered(dials.lists, dials.base_lists), 1.0, 2.0)
+    new, old = (covered(dials.categories.dense(), it) for it in (dials.lists, dials.base_lists))
+    return np.where(new & ~old, 1.0, 2.0)
 
 
 def highs(rows: Rows, cost: NDArray[np.float64]) -> Any:
@@ -179,7 +111,7 @@ def require_equal_to_highs(base: Factors, dials: Dials, exclude: SparseRows, *, 
 
 def require_proofs(base: Factors, dials: Dials, exclude: SparseRows) -> int:
     """Add up the rows of every proof: nothing above 0 on the left, more than 0 on the right."""
-    values = dials.properties.values.astype(np.float64)
+    values = dials.categories.dense().astype(np.float64)
     low, high = dials.scales
     spread = spread_of(base)
     infeasible = np.flatnonzero(~dials.feasible)
@@ -206,39 +138,39 @@ class TestKnownAnswers:
     def test_one_weight_boosts_the_only_item_of_its_property(self) -> None:
         """Scores 3, 2, 1; the list wants items 0 and 2; only item 2 has the property. It must pass 2 by the margin."""
         base = Factors.from_arrays([[1.0]], [[3.0], [2.0], [1.0]])
-        properties = Properties.from_array([[0.0], [0.0], [1.0]], ["rare"], "category")
-        dials = lists_to_dials(base, [[0, 2]], properties, rounding=0.0, margin=1e-3, scales=(1.0, 1.0))
+        categories = categories_of([[0.0], [0.0], [1.0]], ["rare"])
+        dials = lists_to_dials(base, [[0, 2]], categories, rounding=0.0, margin=1e-3, scales=(1.0, 1.0))
         spread = float(score_spread(base)[0])
         assert dials.weights[0] == pytest.approx([1 + 1e-3 * spread])
         assert dials.lists_held == 1 and dials.explained_swaps == 1 and dials.dials_per_changed_user == 1
-        wide = lists_to_dials(base, [[0, 2]], properties, rounding=0.1, margin=1e-3)
+        wide = lists_to_dials(base, [[0, 2]], categories, rounding=0.1, margin=1e-3)
         assert wide.weights[0] == pytest.approx([(1 + 0.101 * spread) / 0.9])
 
     def test_what_is_new_costs_half(self) -> None:
         """Item 2 has two properties and either would do; the one that the base list has already costs twice as much."""
         base = Factors.from_arrays([[1.0]], [[3.0], [2.0], [1.0]])
-        properties = Properties.from_array([[1, 0], [0, 0], [1, 1]], ["old", "new"], "category")
-        dials = lists_to_dials(base, [[0, 2]], properties)
-        assert dials.weights[0, 0] == 0 < dials.weights[0, 1]
+        categories = categories_of([[1, 0], [0, 0], [1, 1]], ["old", "new"])
+        dials = lists_to_dials(base, [[0, 2]], categories)
+        assert list(dials.of_user(0)) == ["new"]
 
     def test_equal_costs_share_the_weight(self) -> None:
         """Two new properties of one item cost the same: the least-L2 point takes half of each."""
         base = Factors.from_arrays([[1.0]], [[3.0], [2.0], [1.0]])
-        properties = Properties.from_array([[0, 0], [0, 0], [1, 1]], ["one", "two"], "category")
-        weights = lists_to_dials(base, [[0, 2]], properties).weights[0]
+        categories = categories_of([[0, 0], [0, 0], [1, 1]], ["one", "two"])
+        weights = lists_to_dials(base, [[0, 2]], categories).weights[0]
         assert weights[0] == pytest.approx(weights[1]) and weights[0] > 0
 
     def test_equal_properties_prove_that_nothing_helps(self) -> None:
         base = Factors.from_arrays([[1.0]], [[3.0], [2.0], [1.0]])
-        properties = Properties.from_array([[0.0], [1.0], [1.0]], ["both"], "category")
-        dials = lists_to_dials(base, [[0, 2]], properties)
+        categories = categories_of([[0.0], [1.0], [1.0]], ["both"])
+        dials = lists_to_dials(base, [[0, 2]], categories)
         assert not dials.feasible[0] and dials.same_property_pairs == 1 and dials.lists_held == 0
         assert (dials.proof.above.tolist(), dials.proof.below.tolist()) == ([2], [1])
         assert "For 1 user no weights" in dials.sentence()
 
     def test_an_unchanged_list_needs_no_weight(self) -> None:
-        base, _, properties, exclude = world(0)
-        dials = lists_to_dials(base, base.rank(5, exclude=exclude)[0], properties, exclude=exclude)
+        base, _, categories, exclude = world(0)
+        dials = lists_to_dials(base, base.rank(5, exclude=exclude)[0], categories, exclude=exclude)
         assert not dials.weights.any() and dials.changed_users == 0 and dials.lists_held == 1
         assert dials.feasible.all() and "all weights are 0" in dials.sentence()
 
@@ -247,16 +179,16 @@ class TestAgainstHighs:
     @settings(max_examples=40)
     @given(st.integers(0, 10_000), st.booleans(), st.booleans(), st.booleans())
     def test_random_worlds(self, seed: int, numeric: bool, robust: bool, ordered: bool) -> None:
-        base, lists, properties, exclude = world(seed, numeric=numeric)
+        base, lists, categories, exclude = world(seed, numeric=numeric)
         options: dict[str, Any] = {} if robust else {"rounding": 0.0, "scales": (1.0, 1.0)}
-        dials = lists_to_dials(base, lists, properties, exclude=exclude, ordered=ordered, **options)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude, ordered=ordered, **options)
         require_equal_to_highs(base, dials, exclude)
         require_proofs(base, dials, exclude)
 
     @pytest.mark.slow
     def test_many_properties(self) -> None:
-        base, lists, properties, exclude = world(3, n_users=40, n_items=300, m=60, k=10)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude)
+        base, lists, categories, exclude = world(3, n_users=40, n_items=300, m=60, k=10)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude)
         assert require_equal_to_highs(base, dials, exclude) > 5
         assert require_proofs(base, dials, exclude) >= 0
 
@@ -286,13 +218,13 @@ class TestDemotion:
     @given(st.integers(0, 10_000), st.booleans())
     def test_helps_where_promotion_is_not_enough(self, seed: int, numeric: bool) -> None:
         """Users whose list promotion holds keep their weights; for the others HiGHS has each column twice."""
-        base, lists, properties, exclude = world(2 * seed + 1, numeric=numeric)
-        first = lists_to_dials(base, lists, properties, exclude=exclude)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude, demote=True)
+        base, lists, categories, exclude = world(2 * seed + 1, numeric=numeric)
+        first = lists_to_dials(base, lists, categories, exclude=exclude)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude, demote=True)
         assert (dials.weights[first.feasible] == first.weights[first.feasible]).all()
         cost = cost_of(dials)
         for row in np.flatnonzero(~first.feasible):
-            price = np.concatenate([cost[row], np.full(len(properties), 2.0)])
+            price = np.concatenate([cost[row], np.full(len(categories), 2.0)])
             other = highs(both_ways(rows_of(base, dials, exclude, row)), price)
             assert dials.feasible[row] == (other.status == 0)
             if other.status == 0:
@@ -306,8 +238,8 @@ class TestDemotion:
 class TestTheLeastPoint:
     @given(st.integers(0, 10_000))
     def test_equals_a_quadratic_program(self, seed: int) -> None:
-        base, lists, properties, exclude = world(seed, n_users=4, n_items=20, m=4, k=3)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude)
+        base, lists, categories, exclude = world(seed, n_users=4, n_items=20, m=4, k=3)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude)
         cost = cost_of(dials)
         for row in np.flatnonzero(dials.changed & dials.feasible[dials.users]):
             a, b = rows_of(base, dials, exclude, row)
@@ -331,16 +263,12 @@ class TestTheLeastPoint:
 
     @given(st.integers(0, 10_000), st.booleans())
     def test_does_not_depend_on_the_order_of_items_and_properties(self, seed: int, numeric: bool) -> None:
-        base, lists, properties, exclude = world(seed, numeric=numeric)
-        first = lists_to_dials(base, lists, properties, exclude=exclude)
+        base, lists, categories, exclude = world(seed, numeric=numeric)
+        first = lists_to_dials(base, lists, categories, exclude=exclude)
         generator = np.random.default_rng(seed)
-        items, columns = generator.permutation(base.n_items), generator.permutation(len(properties))
+        items, columns = generator.permutation(base.n_items), generator.permutation(len(categories))
         place = np.argsort(items)
-        moved = Properties(
-            tuple(properties.names[j] for j in columns),
-            properties.values[items][:, columns],
-            tuple(properties.kinds[j] for j in columns),
-        )
+        moved = categories_of(categories.dense()[items][:, columns])
         again = lists_to_dials(
             base.of_items(items), place[lists], moved, exclude=SparseRows.coerce(exclude.dense()[:, items])
         )
@@ -352,8 +280,8 @@ class TestTheLeastPoint:
 class TestWhatIsHeld:
     @given(st.integers(0, 10_000), st.booleans())
     def test_feasible_lists_come_back_at_every_scale(self, seed: int, ordered: bool) -> None:
-        base, lists, properties, exclude = world(seed)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude, ordered=ordered)
+        base, lists, categories, exclude = world(seed)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude, ordered=ordered)
         for scale in (0.9, 0.95, 1.0, 1.05, 1.1):
             served = dials.applied_to(base)
             turned = served.with_vectors(user=np.hstack([base.user, np.float32(scale) * served.user[:, base.dim :]]))
@@ -367,8 +295,8 @@ class TestWhatIsHeld:
     @given(st.integers(0, 10_000))
     def test_infeasible_users_get_the_smallest_violation(self, seed: int) -> None:
         """The same elastic program in HiGHS: a price of 1 per unit of violation, and 1e-4 per unit of cost."""
-        base, lists, properties, exclude = world(2 * seed + 1, n_users=6, n_items=25, m=3, k=4)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude, scales=(1.0, 1.0))
+        base, lists, categories, exclude = world(2 * seed + 1, n_users=6, n_items=25, m=3, k=4)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude, scales=(1.0, 1.0))
         cost = cost_of(dials)
         for row in np.flatnonzero(~dials.feasible):
             a, b = rows_of(base, dials, exclude, row, best_only=True)
@@ -380,44 +308,44 @@ class TestWhatIsHeld:
             assert reached == pytest.approx(other.fun, rel=1e-4, abs=1e-5)
 
     def test_an_item_bias_is_kept(self) -> None:
-        plain, lists, properties, exclude = world(4)
+        plain, lists, categories, exclude = world(4)
         bias = np.random.default_rng(0).normal(size=plain.n_items)
         base = Factors.from_arrays(plain.user, plain.item, item_bias=bias)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude)
         served = dials.applied_to(base)
-        assert served.dim == base.dim + len(properties) and served.item_bias is base.item_bias
+        assert served.dim == base.dim + len(categories) and served.item_bias is base.item_bias
         assert (served.rank(5, exclude=exclude)[0] == dials.given).all()
         assert dials.held[dials.feasible].all() and dials.feasible.any()
 
     def test_figures_and_frame(self) -> None:
-        base, lists, properties, exclude = world(6, n_users=30)
-        dials = lists_to_dials(base, lists, properties, exclude=exclude)
+        base, lists, categories, exclude = world(6, n_users=30)
+        dials = lists_to_dials(base, lists, categories, exclude=exclude)
         frame = dials.to_frame()
         assert frame.columns == ["user", "property", "weight", "share"] and len(frame) == (dials.weights > 0).sum()
         scores = base.user @ base.item.T
         row = frame.row(0, named=True)
         assert row["share"] == pytest.approx(row["weight"] / np.ptp(scores[row["user"]]), rel=1e-5)
         assert dials.explained_gain(lambda it: (it == lists).sum(1)) <= 1
-        held = lists_to_dials(base, dials.given, properties, exclude=exclude)
-        assert held.explained_gain(lambda it: properties.values[it].sum((1, 2))) == pytest.approx(
+        held = lists_to_dials(base, dials.given, categories, exclude=exclude)
+        assert held.explained_gain(lambda it: categories.dense()[it].sum((1, 2))) == pytest.approx(
             held.lists_held, abs=0.3
         )
         assert 0 <= dials.explained_swaps <= 1
 
     def test_some_users_in_any_order(self) -> None:
-        base, lists, properties, exclude = world(8)
-        whole = lists_to_dials(base, lists, properties, exclude=exclude)
+        base, lists, categories, exclude = world(8)
+        whole = lists_to_dials(base, lists, categories, exclude=exclude)
         users = np.array([7, 2, 9])
-        some = lists_to_dials(base, lists[users], properties, exclude=exclude.take_rows(users), users=users)
+        some = lists_to_dials(base, lists[users], categories, exclude=exclude.take_rows(users), users=users)
         assert some.weights[users] == pytest.approx(whole.weights[users])
         assert not np.delete(some.weights, users, 0).any()
 
 
 class TestBadInput:
     def test_cosine(self) -> None:
-        base, lists, properties, _ = world(0)
+        base, lists, categories, _ = world(0)
         with pytest.raises(InputError, match="ranks by cosine; use lists_to_vectors"):
-            lists_to_dials(base.on_sphere(), lists, properties)
+            lists_to_dials(base.on_sphere(), lists, categories)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -429,15 +357,15 @@ class TestBadInput:
         ],
     )
     def test_one_sentence(self, options: dict[str, Any], message: str) -> None:
-        base, lists, properties, _ = world(0)
+        base, lists, categories, _ = world(0)
         users = options.pop("users", [0, 1])
         with pytest.raises(InputError, match=message):
-            lists_to_dials(base, lists[:2], properties, users=users, **options)
+            lists_to_dials(base, lists[:2], categories, users=users, **options)
 
     def test_properties_of_other_items(self) -> None:
-        base, lists, properties, _ = world(0)
+        base, lists, categories, _ = world(0)
         with pytest.raises(InputError, match="pass the same items"):
-            lists_to_dials(base, lists, Properties(properties.names, properties.values[:-1], properties.kinds))
+            lists_to_dials(base, lists, categories_of(categories.dense()[:-1]))
         none = Categories.from_pairs(np.empty(0, np.int64), np.empty(0, str), base.n_items)
-        with pytest.raises(InputError, match="there is no property"):
+        with pytest.raises(InputError, match="dials need categories of the items"):
             lists_to_dials(base, lists, none)

@@ -76,12 +76,10 @@ def test_a_question_is_stored_as_it_always_was(trained_run: Trained) -> None:
     assert question_of(case, asked) == plain
     assert question_of(case, asked, methods=["mmr"], like=None) == {**plain, "methods": ["mmr"]}
     assert question_of(case, replace(asked, trade_offs=(0.1, 0.2))) == {**plain, "trade_offs": [0.1, 0.2]}
-    dials = {"form": "dials", "ordered": True, "rest": False, "properties": None}
-    through = DialsForm(ordered=True)
-    assert question_of(case.with_window(7), replace(asked, through=through)) == {
+    assert question_of(case.with_window(7), replace(asked, through=DialsForm())) == {
         **plain,
         "history_window": 7,
-        "compiled": dials,
+        "compiled": {"form": "dials"},
     }
 
 

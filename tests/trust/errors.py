@@ -235,24 +235,14 @@ why certified --user 1 --item 1 --why-not 2
 why certified --user 1 --what-if colour=red
 explain-lists lists.csv
 explain-lists nowhere.csv --run run
-dials certified --properties colour
-dials certified --properties clusters=few
-dials certified --properties nothing.csv
-dials certified --properties strange_items.csv
-dials certified --properties only_ids.csv
-dials certified --properties no_values.csv
-dials certified --properties infinite.csv
-dials certified --properties popularity,popularity
-dials certified --properties categories --min-support 50
-dials certified --rest item-vectors
+dials certified --ordered
+dials certified --concepts clusters=20
+export certified --form dials --rest user-vectors
 dials certified --user 999
 dials uncategorised
-dials uncategorised --properties categories
 dials run
 explain run --concepts popularity
-explain-lists lists.csv --scores a.csv --properties clusters=3
 explain-lists lists.csv --run run --train a.csv
-explain-lists lists.csv --run run --properties popularity
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 steer certified --user 1 --set Drama=0.1
@@ -289,7 +279,6 @@ export run --with-histories
 export certified --to npz
 export certified --form vectors
 export certified --form boosts
-export certified --form user-vectors --ordered
 export certified --form dials --no-vectors
 export certified --form user-vectors --for-index nothing.faiss -o new
 export uncategorised --form dials
@@ -377,10 +366,6 @@ def folder_of_files(folder: Path) -> None:
         "norank.csv": "user_id,item_id\n1,2\n",
         "lists.csv": "user_id,item_id,rank\n1,2,1\n1,3,2\n",
         "u.txt": "1 2 3\n",
-        "strange_items.csv": "item_id,price\nnothing,1\n",
-        "only_ids.csv": "item_id,title\n1,Film\n",
-        "no_values.csv": "item_id,price\n1,\n2,\n",
-        "infinite.csv": "item_id,price\n1,inf\n2,3\n",
         "negative.csv": "item_id,category,weight\n1,k0,-1\n2,k1,2\n",
         "huge.csv": "user_id,item_id,rating\n1,2,1e300\n1,3,4\n",
     }

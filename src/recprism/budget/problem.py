@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from recprism.common.checks import Whole, random_generator
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array
-from recprism.data.categories import Categories
-from recprism.data.properties import shuffled_within
+from recprism.data.categories import Categories, shuffled_within
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part, Split
 from recprism.errors import InputError

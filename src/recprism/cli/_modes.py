@@ -175,7 +175,6 @@ BY_PRESET = _either(
 PARAMETERS = {
     "budgets": "budget",
     "confidence": "",
-    "properties": "properties min_support",
     "vectors": "no_vectors",
     "histories": "with_histories",
 }
@@ -247,7 +246,7 @@ COMMANDS: dict[str, tuple[Choice, ...] | Callable[[], tuple[Choice, ...]]] = {
     "audit": (_with("--form", "form", otherwise="executor"),),
     "why": (_with("--judged", "judged", "part"),),
     "explain-lists": (
-        _with("--scores", "scores", f"train items {CATEGORIES}", otherwise="run part properties"),
+        _with("--scores", "scores", f"train items {CATEGORIES}", otherwise="run part"),
         BY_COLUMN,
     ),
     "search": (

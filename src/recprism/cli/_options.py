@@ -147,18 +147,6 @@ Judged = Annotated[
         "known history counts.",
     ),
 ]
-Ordered = Annotated[
-    bool,
-    typer.Option("--ordered", help="Dials keep the order of the lists, too; weights alone then hold fewer lists."),
-]
-Rest = Annotated[
-    str | None,
-    typer.Option(
-        help="Where weights do not return a list: user-vectors also changes the vector of that user, as little as "
-        "possible.",
-        show_default="the list differs",
-    ),
-]
 Base = Annotated[bool, typer.Option("--base", help="Use the trained model, even if the run was diversified.")]
 
 ResultName = Annotated[
@@ -179,22 +167,6 @@ IndexMetric = Annotated[
 ]
 JUnit = Annotated[Path | None, typer.Option(help="Write a JUnit file for the build server.")]
 Rows = Annotated[Path | None, typer.Option("-o", "--output", help="Also write the rows to a .csv or .parquet file.")]
-PropertyWords = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--properties",
-        metavar="WORDS",
-        help="What dials have weights for, with commas between or repeated: categories, popularity, clusters=20 (of "
-        "the item vectors), a column of the run's items such as year, or a file with item_id and such columns.",
-        show_default="categories",
-    ),
-]
-MinSupport = Annotated[
-    int | None,
-    typer.Option(
-        help="How many candidate items a property must tell from the others.", min=1, show_default="2 with --properties"
-    ),
-]
 
 SplitMethod = Annotated[
     str,

@@ -22,7 +22,7 @@ MOVED = {
     f"{command} --{option}": now
     for command, options, now in (
         ("explain", "user item why-not what-if judged", "why"),
-        ("explain", "lists base scores concepts", "explain-lists"),
+        ("explain", "lists base scores", "explain-lists"),
         ("evaluate", "run held-out train items catalogue-size missing", "evaluate-lists"),
         ("audit", "held-out train items", "evaluate-lists"),
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
@@ -40,15 +40,18 @@ RENAMED = {
     "--subtopic-column": "--category-column",
     "--subtopic-separator": "--category-separator",
     "--subtopic-level": "--category-level",
-    "--concepts": "--properties",
 }
 """The name of an option before version 0.3 -> its name now, in every command that has it."""
 
 GONE = {
     "interleave": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
     "score-clicks": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
+    "--ordered": "`recprism export --form user-vectors` returns lists in the order of the rule",
+    "--rest": "`recprism export --form user-vectors` returns the lists that weights do not",
+    "--concepts": "dials and choice models are about the categories of the run",
+    "--min-support": "dials and choice models are about the categories of the run",
 }
-"""A command of version 0.2 that is gone -> why, and what to use."""
+"""A command or an option of version 0.2 that is gone -> why, or what to use."""
 
 
 def usage_sentence(error: Any) -> str:
@@ -63,6 +66,8 @@ def usage_sentence(error: Any) -> str:
             return f"{problem}; use `recprism {moved}` instead"
         if (now := RENAMED.get(error.option_name)) in _options(error):
             return f"{problem}; it is {now} now"
+        if gone := GONE.get(error.option_name):
+            return f"{problem} any more: {gone}"
         problem += _nearest(error.option_name, _options(error))
     else:
         said = str(error.format_message()).rstrip(".").replace(". Did you", "; did you")

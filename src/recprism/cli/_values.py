@@ -67,20 +67,6 @@ def run_config(**parts: Any) -> RunConfig:
         raise InputError(in_one_sentence(problem)) from None
 
 
-def properties_config(words: list[str] | None, min_support: int | None) -> dict[str, Any]:
-    """Return ``properties`` and ``min_support`` as given; a support alone is that of the categories."""
-    named = comma_words(words or [], "--properties")
-    support = {} if min_support is None else {"min_support": min_support}
-    return {"properties": named or (["categories"] if support else []), **support}
-
-
-def with_rest(word: str | None) -> bool:
-    """Whether the rest of dials goes into user vectors."""
-    if word not in (None, "user-vectors"):
-        raise InputError(f"--rest is user-vectors, not {word!r}")
-    return word is not None
-
-
 def column_map(words: list[str] | None, names: Sequence[str]) -> dict[str, str]:
     """Read words such as ``user_id=userId``.
 

@@ -8,7 +8,6 @@ from recprism.data.frames import Columns as Columns
 from recprism.data.frames import interactions_from_csr as interactions_from_csr
 from recprism.data.frames import interactions_from_frame as interactions_from_frame
 from recprism.data.interactions import Interactions as Interactions
-from recprism.data.properties import Properties as Properties
 from recprism.data.sparse_rows import SparseRows as SparseRows
 from recprism.data.split import Split as Split
 from recprism.data.stream import Streamed as Streamed

@@ -13,6 +13,8 @@ from recprism.common.checks import finite_array, float32_array, whole_array
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 
+GROUPS = 10  # deciles of popularity
+
 
 @dataclass(frozen=True, eq=False)
 class Categories:
@@ -84,3 +86,20 @@ class Categories:
             weights = self.dense()[np.asarray(items)[kept.row_of_entry], kept.indices]
         names = np.asarray(self.names, dtype=object)[kept.indices]
         return Categories.from_pairs(kept.row_of_entry, names, len(items), weights)
+
+
+def shuffled_within(popularity: NDArray[Any], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return a permutation of items that keeps each among items of similar popularity, (n_items,).
+
+    A shuffle among all items would also change how popular each category is, and controls would differ for that reason
+    alone.
+
+    Args:
+        popularity: Interactions per item, (n_items,).
+        generator: Source of the draws.
+    """
+    order = np.argsort(popularity, kind="stable")
+    found = np.empty(len(order), np.int64)
+    for members in np.array_split(order, GROUPS):
+        found[members] = generator.permutation(members)
+    return found

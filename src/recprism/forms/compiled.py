@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from recprism.budget.path import Compile, deciding_part
 from recprism.budget.problem import Lists, Problem
 from recprism.budget.sticky import StickyProblem
-from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.models import Factors
@@ -53,46 +52,30 @@ def agreement_of(problem: Problem, rule: Rule, factors: Factors) -> Agreement:
     return Agreement.of(problem.rank(rule)[0], problem.rank(factors)[0])
 
 
-def compile_dials(
-    problem: Problem,
-    rule: Rule,
-    *,
-    users: NDArray[Any] | None = None,
-    ordered: bool = False,
-    rest: bool = False,
-    properties: Properties | None = None,
-) -> Dials:
-    """Compile the lists of a rule into named weights.
+def compile_dials(problem: Problem, rule: Rule, *, users: NDArray[Any] | None = None) -> Dials:
+    """Compile the lists of a rule into named weights. Goals that look at the order of a list keep it.
 
     Args:
         problem: The context.
         rule: What makes the lists.
         users: ``(n,)`` row numbers; all users by default.
-        ordered: Keep the order of the lists, too. Goals that look at the order always do.
-        rest: Where weights do not return a list, also change the user's vector, as little as possible.
-        properties: The named columns of the items; the categories by default.
 
     Raises:
         InputError: If there are no categories, or the model has no vectors or ranks by cosine.
     """
-    named = Properties.from_categories(problem.categories) if properties is None else properties
-    if not len(named):
-        raise InputError(
-            "dials need categories of the items and there are none; name other properties, such as --properties "
-            "clusters=20, or choose --form rule or user-vectors"
-        )
+    if not len(problem.categories):
+        raise InputError("dials need categories of the items and there are none; choose --form rule or user-vectors")
     base = with_boosts(problem.factors, rule)
     return lists_to_dials(
         base,
         problem.rank(rule, users=users)[0],
-        named,
+        problem.categories,
         # What is served without weights: the base lists of a problem may have other candidates, and no boosts.
         base_lists=problem.rank(base, users=users)[0],
         exclude=problem.hidden if users is None else problem.hidden.take_rows(users),
         users=users,
-        ordered=ordered or looks_at_order(rule.goal.searched),
+        ordered=looks_at_order(rule.goal.searched),
         demote=True,  # a list that needs less of a category is better served by a negative weight than not at all
-        rest=rest,
     )
 
 

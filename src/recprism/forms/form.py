@@ -16,13 +16,11 @@ import numpy as np
 from recprism.budget.problem import Problem
 from recprism.budget.promise import Promise
 from recprism.budget.sticky import StickyProblem
-from recprism.common.bound import contents_of
 from recprism.common.progress import ProgressCallback
 from recprism.common.shares import Share, share
-from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials, measured_loss, rule_at_share, with_boosts
-from recprism.forms.dials import Dials, lists_to_vectors
+from recprism.forms.dials import lists_to_vectors
 from recprism.forms.dials.steering import steered
 from recprism.forms.rule_export import collect_rule
 from recprism.forms.rule_file import RuleFile
@@ -236,48 +234,29 @@ class CompiledForm(VectorForm):
         """Return how lists are compiled, in plain values: questions to the labels differ by it."""
         files = {it.name for it in fields(CompiledForm)}
         own = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in files}
-        of_dials = {"ordered": False, "rest": False, "properties": None}  # in stored questions of all forms
-        return {"form": self.name, **of_dials, **own}
+        return {"form": self.name, **own}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DialsForm(CompiledForm):
-    """A few named weights per user.
-
-    Attributes:
-        ordered: Keep the order of the lists, too; it takes more weights, and holds fewer lists.
-        rest: Where weights do not return a list, also change the user's vector, as little as possible.
-        properties: The named columns of the items that dials have weights for; the categories by default.
-    """
+    """A few named weights per user."""
 
     name = "dials"
     new_users = (
         "Dials belong to users of the run: users without dials of their own kept 30 % of the rule's gain in category "
         "coverage on MovieLens-1M, and 9 % on CDs (docs/design/carry.md)."
     )
-    ordered: bool = False
-    rest: bool = False
-    properties: Properties | None = None
 
     def compile(self, problem: Problem, rule: Rule) -> Factors:
-        return self._dials(problem, rule).applied_to(with_boosts(problem.factors, rule))
+        return compile_dials(problem, rule).applied_to(with_boosts(problem.factors, rule))
 
     def for_users(self, source: Source, rule: Rule) -> Factors:
-        dials, base = self._dials(source.problem.live(), rule), source.problem.factors
+        dials, base = compile_dials(source.problem.live(), rule), source.problem.factors
         own = {
             user: {name: it for name, it in mine.items() if name in dials.names}
             for user, mine in source.steering.items()
         }
         return steered(dials, base, {user: it for user, it in own.items() if it}).applied_to(with_boosts(base, rule))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return how lists are compiled, in plain values; a hash stands for properties."""
-        it = self.properties
-        known = None if it is None else contents_of({"values": it.values, "names": np.array(it.names)})
-        return {**super().to_dict(), "properties": known}
-
-    def _dials(self, problem: Problem, rule: Rule) -> Dials:
-        return compile_dials(problem, rule, ordered=self.ordered, rest=self.rest, properties=self.properties)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -24,7 +24,6 @@ from recprism.common.display import Displayed
 from recprism.common.files import require_new_folder
 from recprism.common.ids import as_id_array, id_positions, id_series
 from recprism.common.progress import ProgressCallback
-from recprism.data.properties import Properties
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplainedLists, explain_made
@@ -263,19 +262,10 @@ class Result(Displayed):
 
     # -- compiled forms -----------------------------------------------------------------------------------------------
 
-    def dials(
-        self,
-        users: Any = None,
-        *,
-        live: bool = True,
-        ordered: bool = False,
-        rest: bool = False,
-        properties: Properties | None = None,
-    ) -> Dials:
+    def dials(self, users: Any = None, *, live: bool = True) -> Dials:
         """Compile the lists into a few named weights per user, as ``recprism.forms.compiled.compile_dials`` does."""
         rows = None if users is None else self.rows_of(users)
-        problem = self.context(live=live)
-        return compile_dials(problem, self.own_rule(), users=rows, ordered=ordered, rest=rest, properties=properties)
+        return compile_dials(self.context(live=live), self.own_rule(), users=rows)
 
     def steer(self, user: Any, *, live: bool = True, **settings: float) -> Steered:
         """Compile the dials of one user, set some of them, and rank the user's list again; the result stays as it is.

@@ -11,15 +11,10 @@ from recprism.cli._options import (
     AsJson,
     DiversifiedRun,
     Judged,
-    MinSupport,
-    Ordered,
-    PropertyWords,
-    Rest,
     ResultName,
     lists_in,
 )
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
-from recprism.cli._values import properties_config, with_rest
 from recprism.common.shares import percent
 
 SHOWN = 20
@@ -28,10 +23,6 @@ SHOWN = 20
 def dials(
     run_directory: DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Show the dials of one user.")] = None,
-    ordered: Ordered = False,
-    rest: Rest = None,
-    properties: PropertyWords = None,
-    min_support: MinSupport = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.")
     ] = None,
@@ -41,7 +32,7 @@ def dials(
 ) -> None:
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
-    score = user . item + weights . properties. The properties are categories by default. The command prints how many
+    score = user . item + weights . categories. The command prints how many
     lists come back from the weights alone, and how much of the gain. Weights are shares of the user's score
     range. The dials are compiled from the rule for this report; `recprism export --form dials` writes them.
 
@@ -50,7 +41,6 @@ def dials(
     - `recprism dials runs/x`
     - `recprism dials runs/x --user 17`
     - `recprism dials runs/x -o dials.csv`
-    - `recprism dials runs/x --properties clusters=20`
     """
     from recprism.result.result import rows_of
     from recprism.runs.jobs.dials import UNIT, dials_of
@@ -59,13 +49,7 @@ def dials(
 
     require_table_name(output)
     run = Run.open(run_directory, name)
-    found = dials_of(
-        run,
-        live=not judged,
-        ordered=ordered,
-        rest=with_rest(rest),
-        **properties_config(properties, min_support),
-    )
+    found = dials_of(run, live=not judged)
     frame = found.dials.to_frame()
     if user is not None:
         own = rows_of(run.factors(), [user])  # refuses an unknown user
@@ -99,12 +83,7 @@ def dials(
             "lists_held": "changed lists that the weights return",
             "explained_swaps": "new items that the weights bring in",
             "explained_gain": f"gain of {found.objective} that the weights reach",
-            **(
-                {}
-                if found.dials.rest is None
-                else {"lists_held_with_rest": "changed lists that come back with the rest"}
-            ),
-            "ndcg_change": f"change of ndcg@10 with the weights{'' if found.dials.rest is None else ' and the rest'}",
+            "ndcg_change": "change of ndcg@10 with the weights",
             "wanted_ndcg_change": "change of ndcg@10 with the lists of the rule",
         }
         known = {it: facts[key] for key, it in words.items() if facts[key] is not None}  # live lists have no labels

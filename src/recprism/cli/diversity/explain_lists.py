@@ -21,7 +21,7 @@ from recprism.cli._options import (
     lists_in,
 )
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
-from recprism.cli._values import LIST_COLUMNS, column_map, columns_of_categories, comma_words
+from recprism.cli._values import LIST_COLUMNS, column_map, columns_of_categories
 from recprism.cli.diversity.explain import print_coefficients
 from recprism.errors import InputError
 
@@ -36,15 +36,6 @@ def explain_lists(
     ] = None,
     run: Annotated[
         Path | None, typer.Option(metavar="RUN", help="A trained run with the scores, categories and histories.")
-    ] = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WORDS",
-            help="With --run: what the model knows about items, with commas between: categories, clusters=20, a column "
-            "of text of the run's items, or a file.",
-            show_default="categories",
-        ),
     ] = None,
     part: Part = "test",
     scores: Annotated[
@@ -88,9 +79,7 @@ def explain_lists(
     with progress_of_steps() as on_step:
         about: dict[str, Any] = {"draws": draws, "seed": seed, "on_step": on_step}
         if run is not None:
-            words = comma_words(properties or [], "--properties")
-            about |= {"part": part_named(part), "columns": mapped, "properties": words}
-            found = explain_lists_of_run(lists, base, Run.open(run), **about)
+            found = explain_lists_of_run(lists, base, Run.open(run), part=part_named(part), columns=mapped, **about)
         else:
             chosen = columns_of_categories(category_column, category_separator, category_level)
             side = SideFiles(None, train, categories, items, chosen, columns=mapped)

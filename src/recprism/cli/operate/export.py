@@ -10,16 +10,11 @@ import typer
 from recprism.cli._modes import PARAMETERS, is_given
 from recprism.cli._options import (
     AsJson,
-    MinSupport,
-    Ordered,
-    PropertyWords,
-    Rest,
     ResultName,
     run_argument,
     share_option,
 )
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
-from recprism.cli._values import properties_config, with_rest
 from recprism.common.command_line import command_line
 
 
@@ -72,10 +67,6 @@ def export(
             show_default="not certified",
         ),
     ] = None,
-    ordered: Ordered = False,
-    rest: Rest = None,
-    properties: PropertyWords = None,
-    min_support: MinSupport = None,
     no_vectors: Annotated[
         bool,
         typer.Option("--no-vectors", help="For the rule: leave out the item vectors; scores come from elsewhere."),
@@ -107,7 +98,6 @@ def export(
     - `recprism export runs/x --with-histories -o rule`
     - `recprism export runs/x --form user-vectors --to parquet`
     - `recprism export runs/x --form user-vectors --to faiss -o index`
-    - `recprism export runs/x --form dials --ordered --rest user-vectors`
     - `recprism export runs/x --form dials --budget 5%`
     - `recprism export runs/x --form user-vectors --alpha 0 -o rollback`
     """
@@ -122,15 +112,12 @@ def export(
         "margin": margin,
         "for_index": for_index,
         "budgets": None if budget is None else {"ndcg@10": budget},
-        "ordered": ordered,
-        "rest": with_rest(rest),
         "vectors": not no_vectors,
         "histories": with_histories,
     }
     asked = {name: value for name, value in options.items() if is_given(context, PARAMETERS.get(name, name))}
     with progress_of_steps() as on_step:
-        named = properties_config(properties, min_support)
-        chosen, folder, made = export_run(run, output, form, **asked, **named, on_step=on_step)
+        chosen, folder, made = export_run(run, output, form, **asked, on_step=on_step)
     if as_json:
         print_json({"folder": str(folder), "form": chosen.name, **made.to_dict()})
     else:

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from recprism.common.display import Displayed
 from recprism.data.categories import Categories
-from recprism.data.properties import Properties
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
-from recprism.forms.dials.rest import Rest, find_rest
 from recprism.forms.dials.result import ActivePairs, agreement, ranked
 from recprism.forms.dials.wanted import Wanted, as_lists
 from recprism.forms.dials.weights import rows_of, solve, solve_with_demotion
@@ -33,7 +31,7 @@ class Dials(Displayed):
     """Named weights of users, and what ranking with them returns.
 
     Attributes:
-        properties: The m named columns of the items.
+        categories: The m categories of the items.
         weights: (n_users, m) float64, in units of scores; below 0 for users of ``demote`` only.
         score_range: Largest minus smallest base score over the catalogue, (n_users,); 0 for users without weights.
         user_ids: (n_users,).
@@ -44,16 +42,15 @@ class Dials(Displayed):
         feasible: Whether weights meet all constraints of the user, (n_users,) bool. The constraints ask for more than
             the list, so that it tolerates rounding; the list may come back even where they cannot be met.
         proof: For each infeasible user, constraints that no weights meet together: the weighted sum of
-            properties[above] - properties[below] is nowhere above 0, but the weighted sum of what they require is.
+            categories[above] - categories[below] is nowhere above 0, but the weighted sum of what they require is.
         same_property_pairs: Number of wanted items whose base score is too low against an item with equal properties.
         ordered: Whether the order of the lists had to be kept.
         scales: Smallest and largest factor of the weights at which the lists had to hold.
         margin: How far a wanted item must score above other items, as a share of the spread of the user's scores.
         rounding: The same for each unit of L1 distance between the properties of two items.
-        rest: The change of the vectors of users whose list no weights return; None if it was not asked for.
     """
 
-    properties: Properties
+    categories: Categories
     weights: NDArray[np.float64]
     score_range: NDArray[np.float64]
     user_ids: NDArray[Any]
@@ -68,11 +65,10 @@ class Dials(Displayed):
     scales: tuple[float, float]
     margin: float
     rounding: float
-    rest: Rest | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.properties.names
+        return self.categories.names
 
     @property
     def changed(self) -> NDArray[np.bool_]:
@@ -83,11 +79,6 @@ class Dials(Displayed):
     def held(self) -> NDArray[np.bool_]:
         """Whether the weights alone return the list, as a set or, if ``ordered``, in its order, (n_rows,)."""
         return self._same_as(self.given)
-
-    @property
-    def served(self) -> NDArray[np.int64]:
-        """What ranking returns, with the rest if there is one, (n_rows, k)."""
-        return self.given if self.rest is None else self.rest.served
 
     def _same_as(self, other: NDArray[np.int64]) -> NDArray[np.bool_]:
         kept, in_order = agreement(self.lists, other)
@@ -102,11 +93,6 @@ class Dials(Displayed):
     def lists_held(self) -> float:
         """The share of changed lists that the weights alone return; 1 if no list changed."""
         return float(self.held[self.changed].mean()) if self.changed_users else 1.0
-
-    @property
-    def lists_held_with_rest(self) -> float:
-        """The share of changed lists that ranking returns, with the rest if there is one; 1 if no list changed."""
-        return float(self._same_as(self.served)[self.changed].mean()) if self.changed_users else 1.0
 
     @property
     def explained_swaps(self) -> float:
@@ -131,18 +117,18 @@ class Dials(Displayed):
         return (given - base) / (wanted - base) if wanted != base else float("nan")
 
     def applied_to(self, base: Factors) -> Factors:
-        """Return a recommender of d + m numbers per vector: user and weights, item and properties."""
+        """Return a recommender of d + m numbers per vector: user and weights, item and categories."""
         _require_inner_product(base)
-        if base.n_users != len(self.weights) or base.n_items != self.properties.n_items:
+        n_items = len(self.categories.items.row_counts)
+        if (base.n_users, base.n_items) != (len(self.weights), n_items):
             raise InputError(
-                f"weights for {len(self.weights)} users and {self.properties.n_items} items; the recommender has "
-                f"{base.n_users} and {base.n_items}"
+                f"weights for {len(self.weights)} users and {n_items} items; the recommender has {base.n_users} and "
+                f"{base.n_items}"
             )
-        whole = base if self.rest is None else self.rest.applied_to(base)
         return replace(
-            whole,
-            user=np.hstack([whole.user, self.weights.astype(np.float32)]),
-            item=np.hstack([whole.item, self.properties.values]),
+            base,
+            user=np.hstack([base.user, self.weights.astype(np.float32)]),
+            item=np.hstack([base.item, self.categories.dense()]),
         )
 
     def sentence(self) -> str:
@@ -159,10 +145,7 @@ class Dials(Displayed):
         refused = int((~self.feasible).sum())
         if refused:
             text = f"{text} For {_counted(refused)} no weights meet all constraints."
-        if self.rest is None:
-            return text
-        whole = f"{self.lists_held_with_rest:.1%} of the changed lists come back"
-        return f"{text} The vectors of {_counted(len(self.rest.users))} change, too; then {whole}."
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures in plain values."""
@@ -174,8 +157,6 @@ class Dials(Displayed):
             "dials_per_changed_user": self.dials_per_changed_user,
             "same_property_pairs": self.same_property_pairs,
             "infeasible_users": int((~self.feasible).sum()),
-            "rest_users": 0 if self.rest is None else len(self.rest.users),
-            "lists_held_with_rest": self.lists_held_with_rest,
         }
 
     def shares_of(self, row: int) -> dict[str, float]:
@@ -209,14 +190,13 @@ class Dials(Displayed):
 def lists_to_dials(
     base: Factors,
     lists: ArrayLike,
-    properties: Properties | Categories,
+    categories: Categories,
     *,
     base_lists: ArrayLike | None = None,
     exclude: SparseRows | Any | None = None,
     users: ArrayLike | None = None,
     ordered: bool = False,
     demote: bool = False,
-    rest: bool = False,
     margin: float = MARGIN,
     rounding: float = ROUNDING,
     scales: tuple[float, float] = SCALES,
@@ -233,13 +213,12 @@ def lists_to_dials(
     Args:
         base: The recommender.
         lists: Item numbers, (n_rows, k); -1 in empty places.
-        properties: The named columns of the items.
+        categories: The categories of the items.
         base_lists: What the recommender shows without weights, (n_rows, k); ranked here by default.
         exclude: Items that cannot be recommended, such as seen items, (n_rows, n_items).
         users: The user of each list, (n_rows,), all distinct; by default row u belongs to user u.
         ordered: Also keep the order of each list.
         demote: Allow weights below 0, at a cost of 2, for users whose list no weights of at least 0 hold.
-        rest: Where the weights do not return a list, also find the smallest change of the user's vector that does.
         margin: How far a wanted item must score above other items. The unit is the standard deviation of the user's
             base scores over the catalogue.
         rounding: The same, for each unit of L1 distance between the properties of two items, so that rounded vectors
@@ -253,8 +232,8 @@ def lists_to_dials(
         InputError: The arguments do not fit together, or the recommender ranks by cosine.
     """
     _require_inner_product(base)
-    named = Properties.from_categories(properties) if isinstance(properties, Categories) else properties
-    _check(base, named, rounding, scales)
+    _check(base, categories, rounding, scales)
+    values = categories.dense()
     wanted = Wanted.of(base, lists, users=users, exclude=exclude, margin=margin)
     if len(np.unique(wanted.users)) < len(wanted.users):
         raise InputError("a user has two lists; weights are for one list per user")
@@ -263,14 +242,14 @@ def lists_to_dials(
         raise InputError(f"base_lists have shape {before.shape} and lists {wanted.lists.shape}; they must agree")
     kept, in_order = agreement(wanted.lists, before)
     changed = np.flatnonzero((kept < 1) | (in_order < 1) if ordered else kept < 1)
-    rows = rows_of(named.values.astype(np.float64), margin=margin, rounding=rounding, scales=scales, ordered=ordered)
-    cost = np.where(named.newly_covered(wanted.lists, before), NEW, OLD)
+    rows = rows_of(values.astype(np.float64), margin=margin, rounding=rounding, scales=scales, ordered=ordered)
+    cost = np.where(covered(values, wanted.lists) & ~covered(values, before), NEW, OLD)
     if demote:
         answer = solve_with_demotion(base, wanted, rows, cost, changed, OLD)
     else:
         answer = solve(base, wanted, rows, cost, changed)
-    of_user = Dials(
-        named,
+    found = Dials(
+        categories,
         _per_user(answer.weights, wanted.users, base.n_users),
         _per_user(answer.score_range, wanted.users, base.n_users),
         base.user_ids,
@@ -286,19 +265,29 @@ def lists_to_dials(
         margin,
         rounding,
     )
-    with_weights = of_user.applied_to(base)
-    given = ranked(with_weights, wanted)
-    left = find_rest(base, with_weights, wanted, given, ordered) if rest else None
-    return replace(of_user, given=given, rest=left)
+    return replace(found, given=ranked(found.applied_to(base), wanted))
 
 
-def _check(base: Factors, properties: Properties, rounding: float, scales: tuple[float, float]) -> None:
-    if properties.n_items != base.n_items:
-        raise InputError(
-            f"properties of {properties.n_items} items for a recommender with {base.n_items}; pass the same items"
-        )
-    if not len(properties):
-        raise InputError("there is no property; pass item categories, other columns or clusters")
+def covered(values: NDArray[np.float32], lists: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which categories each list covers, (n, m).
+
+    Args:
+        values: Items x categories, 0 where the item does not have the category.
+        lists: ``(n, k)`` item numbers; -1 in empty places.
+    """
+    has = np.vstack([values > 0, np.zeros((1, values.shape[1]), np.bool_)])  # -1 is the last row
+    found = np.zeros((len(lists), values.shape[1]), np.bool_)
+    for place in lists.T:
+        found |= has[place]
+    return found
+
+
+def _check(base: Factors, categories: Categories, rounding: float, scales: tuple[float, float]) -> None:
+    n_items = len(categories.items.row_counts)
+    if n_items != base.n_items:
+        raise InputError(f"categories of {n_items} items for a recommender with {base.n_items}; pass the same items")
+    if not len(categories):
+        raise InputError("dials need categories of the items and there are none; use lists_to_vectors")
     if not 0 <= rounding < np.inf:
         raise InputError(f"rounding is {rounding!r}; pass a number of at least 0")
     if not 0 < scales[0] <= 1 <= scales[1] < np.inf:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.data.categories import Categories
-from recprism.data.properties import Properties
 from recprism.data.sparse_rows import SparseRows
 from recprism.forms.dials.kernels.weights_state import Rows
 from recprism.forms.dials.named import MARGIN, NEW, OLD, ROUNDING, SCALES
@@ -43,7 +42,7 @@ class DialFitter:
     """
 
     def __init__(self, item: Tensor, categories: Categories) -> None:
-        self._item, self._properties = item, Properties.from_categories(categories)
+        self._item, self._values = item, categories.dense()
 
     def __call__(self, user: Tensor, lists: Tensor, base: Tensor, exclude: SparseRows | None) -> FittedDials:
         """Fit the weights of a block of users, as :func:`recprism.forms.dials.lists_to_dials` does.
@@ -71,18 +70,18 @@ class DialFitter:
         )
         weights = torch.zeros((len(user), table.shape[1]), device=user.device)
         weights[changed] = torch.as_tensor(found.weights, device=user.device).float()
-        with_properties = torch.cat([self._item, table], 1)
-        given, _ = topk(torch.cat([user, weights], 1), with_properties, lists.shape[1], exclude=exclude)
+        with_categories = torch.cat([self._item, table], 1)
+        given, _ = topk(torch.cat([user, weights], 1), with_categories, lists.shape[1], exclude=exclude)
         return FittedDials(weights.cpu().numpy(), _same_sets(lists, given).cpu().numpy())
 
     @cached_property
     def _table(self) -> Tensor:
-        return torch.as_tensor(self._properties.values, device=self._item.device)
+        return torch.as_tensor(self._values, device=self._item.device)
 
     @cached_property
     def _catalogue(self) -> tuple[Rows, GroupedItems, NDArray[np.float64]]:
         """What is the same for all users: requirements, grouped items, and the covariance of the item vectors."""
-        values = self._properties.values.astype(np.float64)
+        values = self._values.astype(np.float64)
         rows = rows_of(values, margin=MARGIN, rounding=ROUNDING, scales=SCALES, ordered=False)
         return rows, GroupedItems.of(self._item, rows), item_covariance(self._item.cpu().numpy())
 
@@ -96,5 +95,5 @@ def _same_sets(lists: Tensor, given: Tensor) -> Tensor:
 
 
 def _largest(table: Tensor, lists: Tensor) -> Tensor:
-    """Return the largest value of each property on each list, (n, m); 0 for an empty list."""
+    """Return the largest value of each category on each list, (n, m); 0 for an empty list."""
     return table[lists.clamp(min=0)].masked_fill((lists < 0)[:, :, None], 0.0).amax(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,10 @@ from recprism.budget.audit import COST
 from recprism.budget.problem import Problem
 from recprism.common.display import Displayed
 from recprism.common.log import phase
-from recprism.data.properties import Properties
-from recprism.errors import InputError
 from recprism.forms.compiled import compile_dials
 from recprism.forms.dials import Dials, lists_to_dials
 from recprism.forms.steering import Steered, own_settings, steer
 from recprism.result.result import Result
-from recprism.runs.jobs.properties import find_properties
 from recprism.runs.lock import writing
 from recprism.runs.run import Run
 
@@ -33,8 +30,7 @@ class DialsReport(Displayed):
         dials: The weights, compiled from the lists of the run.
         objective: The metric of the goal.
         explained_gain: Share of the goal's gain that the lists of the dials reach; NaN without a gain.
-        ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials, with the rest if there is
-            one; None without labels.
+        ndcg_change: Relative change of NDCG@10 from the base lists to those of the dials; None without labels.
         wanted_ndcg_change: The same for the lists that the dials were made for.
     """
 
@@ -58,36 +54,22 @@ class DialsReport(Displayed):
 
 
 @phase("compiling dials", __name__)
-def dials_of(
-    run: Run,
-    *,
-    live: bool = True,
-    ordered: bool = False,
-    rest: bool = False,
-    properties: Sequence[str] = (),
-    min_support: int = 2,
-) -> DialsReport:
+def dials_of(run: Run, *, live: bool = True) -> DialsReport:
     """Compile the lists of a run into dials, for this report.
 
     Args:
         run: A diversified run.
         live: Whether the lists are live ones; else those that the test part judges.
-        ordered: Whether the order of the lists is kept, too.
-        rest: Whether the vectors of users change whose list weights do not return.
-        properties: What the dials have weights for, as in :func:`recprism.runs.jobs.properties.find_properties`; the
-            categories by default.
-        min_support: How many candidate items one of ``properties`` must tell from the others.
 
     Raises:
-        InputError: If the run has no result, or its items have no properties.
+        InputError: If the run has no result, or its items have no categories.
     """
     found = run.load_result()
     problem = found.context(live=live)
-    named = find_properties(run, properties, problem, min_support) if properties else None
-    dials = _compiled(found, problem, ordered, rest, named)
+    dials = _compiled(found, problem)
     labelled = len(problem.split.part(problem.part)) > 0
     names = (COST,) if labelled else ()
-    lists = (dials.base_lists, dials.lists, dials.served)
+    lists = (dials.base_lists, dials.lists, dials.given)
     base, wanted_values, given = (problem.judge(it, names) if labelled else {} for it in lists)
 
     def change(of: Mapping[str, Any]) -> float | None:
@@ -97,25 +79,17 @@ def dials_of(
     return DialsReport(dials, found.objective, gain, change(given), change(wanted_values))
 
 
-def _compiled(found: Result, problem: Problem, ordered: bool, rest: bool, properties: Properties | None) -> Dials:
+def _compiled(found: Result, problem: Problem) -> Dials:
     """Compile the lists of a rule, or of vectors that players found."""
     if found.rule is not None:
-        return compile_dials(problem, found.rule, ordered=ordered, rest=rest, properties=properties)
-    named = Properties.from_categories(problem.categories) if properties is None else properties
-    if not len(named):
-        raise InputError(
-            "dials need categories of the items and there are none; name other properties, such as --properties "
-            "clusters=20"
-        )
+        return compile_dials(problem, found.rule)
     return lists_to_dials(
         problem.factors,
         problem.rank(found.model)[0],
-        named,
+        problem.categories,
         base_lists=problem.base_lists,
         exclude=problem.hidden,
-        ordered=ordered,
         demote=True,
-        rest=rest,
     )
 
 

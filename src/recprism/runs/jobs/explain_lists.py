@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from recprism.common.progress import ProgressCallback
 from recprism.data.categories import Categories
 from recprism.data.datasets import read_item_files
 from recprism.data.frames import categories_from_frame, interpret_ids, numbers
-from recprism.data.properties import Properties
 from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import TableReader
 from recprism.data.sparse_rows import SparseRows
@@ -26,7 +25,6 @@ from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rule.features import category_probabilities
 from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
-from recprism.runs.jobs.properties import as_categories, find_properties
 from recprism.runs.run import Run
 
 CANDIDATES = 200
@@ -61,8 +59,6 @@ def explain_lists_of_run(
     *,
     part: Part = "test",
     columns: Mapping[str, str] | None = None,
-    properties: Sequence[str] = (),
-    min_support: int = 2,
     draws: int = DRAWS,
     seed: int = 0,
     on_step: ProgressCallback | None = None,
@@ -77,9 +73,6 @@ def explain_lists_of_run(
         run: A trained run. Users and items unknown to it are counted and skipped.
         part: The part that the lists were made for.
         columns: Our column name -> the name in the files.
-        properties: What the model knows about items, as in :func:`recprism.runs.jobs.properties.find_properties`; the
-            categories by default. Columns of numbers are refused.
-        min_support: How many candidate items one of ``properties`` must tell from the others.
         draws: Draws of each shuffle of categories.
         seed: Of the choice model.
         on_step: Receives progress.
@@ -92,18 +85,7 @@ def explain_lists_of_run(
     found = _Lists.read(reader, path, base, problem.split.user_ids, problem.split.item_ids)
     reader.require_used()
     items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
-    categories = problem.categories
-    if properties:
-        categories = _only_categories(find_properties(run, properties, problem, min_support))
-    return found.explain(items, scores, categories, problem.seen, draws, seed, on_step)
-
-
-def _only_categories(properties: Properties) -> Categories:
-    categories = as_categories(properties)
-    if len(categories) < len(properties):
-        name = next(name for name in properties.names if name not in categories.names)
-        raise InputError(f"a choice model needs categories or clusters, and {name!r} is a number; leave it out")
-    return categories
+    return found.explain(items, scores, problem.categories, problem.seen, draws, seed, on_step)
 
 
 def explain_lists_with_scores(

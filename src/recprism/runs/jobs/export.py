@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
 from recprism.forms.form import Form, Written, default_form, form_named
-from recprism.runs.jobs.properties import find_properties
 from recprism.runs.run import Run
 
 
@@ -19,8 +17,6 @@ def export_run(
     folder: str | Path | None = None,
     form: str | None = None,
     *,
-    properties: Sequence[str] = (),
-    min_support: int = 2,
     on_step: ProgressCallback | None = None,
     **options: Any,
 ) -> tuple[Form, Path, Written]:
@@ -30,9 +26,6 @@ def export_run(
         run: Trained, and perhaps diversified.
         folder: The folder to write; by default one in the run.
         form: As in :meth:`recprism.Result.export`.
-        properties: What dials have weights for, as in :func:`recprism.runs.jobs.properties.find_properties`; the
-            categories by default.
-        min_support: How many candidate items one of ``properties`` must tell from the others.
         on_step: Receives progress.
         **options: Of the form.
 
@@ -40,9 +33,6 @@ def export_run(
         The form, the folder, and what was written.
     """
     found = run.model_or_result()
-    named = form or default_form(found.rule is not None)
-    if properties:
-        options["properties"] = find_properties(run, properties, found.context(), min_support)
-    chosen = form_named(named, **options)
+    chosen = form_named(form or default_form(found.rule is not None), **options)
     where = run.export_path(chosen.name) if folder is None else Path(folder)
     return chosen, where, found.export(where, chosen, on_step=on_step)
