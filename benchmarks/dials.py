@@ -122,12 +122,8 @@ def block_of(
     scores = (user[changed] @ item.T).numpy()
     out = seen.take_rows(changed)
     scores[out.row_of_entry, out.indices] = -np.inf
-    return Users(
-        scores,
-        lists[changed],
-        score_spread(factors)[changed],
-        costs(categories.dense(), lists[changed], base_lists[changed]),
-    )
+    cost = costs(categories.dense(), lists[changed], base_lists[changed])
+    return Users(scores, lists[changed], score_spread(factors)[changed], cost)
 
 
 def costs(values: NDArray[Any], lists: NDArray[np.int64], base_lists: NDArray[np.int64]) -> NDArray[np.float64]:

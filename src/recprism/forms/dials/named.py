@@ -119,7 +119,7 @@ class Dials(Displayed):
     def applied_to(self, base: Factors) -> Factors:
         """Return a recommender of d + m numbers per vector: user and weights, item and categories."""
         _require_inner_product(base)
-        n_items = len(self.categories.items.row_counts)
+        n_items = self.categories.items.n_rows
         if (base.n_users, base.n_items) != (len(self.weights), n_items):
             raise InputError(
                 f"weights for {len(self.weights)} users and {n_items} items; the recommender has {base.n_users} and "
@@ -283,7 +283,7 @@ def covered(values: NDArray[np.float32], lists: NDArray[np.int64]) -> NDArray[np
 
 
 def _check(base: Factors, categories: Categories, rounding: float, scales: tuple[float, float]) -> None:
-    n_items = len(categories.items.row_counts)
+    n_items = categories.items.n_rows
     if n_items != base.n_items:
         raise InputError(f"categories of {n_items} items for a recommender with {base.n_items}; pass the same items")
     if not len(categories):
