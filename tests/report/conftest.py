@@ -27,10 +27,10 @@ from recprism.report.content import (
     Feature,
     FrontPoint,
     Headline,
-    Statement,
     User,
 )
 from recprism.result.result import Result
+from recprism.result.summary import Sizes, Statement
 from recprism.runs.config import BudgetConfig, DiversifyConfig, RunConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.run import Run
@@ -126,6 +126,7 @@ def content(explained: Explained, users: tuple[User, ...]) -> Content:
         goal="subtopic_coverage@10",
         cost="ndcg@10",
         budget=0.01,
+        sizes=Sizes(19, 100),
         headline=Headline(
             (Statement("Lists cover 10.0 % more categories.", "gain", 0.1, "subtopic_coverage@10"),),
             ("Serve it: `recprism export runs/made-up`.",),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from recprism.report import figures, figures_explained, words
 from recprism.report.charts import Figure
-from recprism.report.content import Content, Explained
+from recprism.report.content import Content, Explained, FrontPoint
 
 
 def all_figures(content: Content, explained: Explained) -> list[Figure]:
@@ -45,7 +46,7 @@ def test_the_front_distinguishes_points_within_the_budget_from_larger_ones(conte
     figure = figures.front(content)
     assert figure is not None
     drawn = json.dumps(figure.spec)
-    for state in ("certified within 1 %", "certified within more", "measured only", "this run"):
+    for state in ("certified: at most 1 %", "certified for more", "not certified", "this run"):
         assert f'"state": "{state}"' in drawn
     assert figure.table.rows[-1] == ("this run", "+0.5 %", "+10.0 %", "1 %")
     assert [row[-1] for row in figure.table.rows[:3]] == ["1 %", "5 %", ""]
@@ -128,7 +129,7 @@ def test_the_front_shades_the_certified_budget_only(content: Content) -> None:
     assert content.chosen is not None
     certified = json.dumps(figures.front(content).spec)  # type: ignore[union-attr]
     assert '"type": "rect"' in certified
-    assert f'"end": {100 * content.budget}' in certified
+    assert certified_area(figures.front(content).spec)["end"] == 100 * content.budget  # type: ignore[union-attr]
     bare = replace(
         content,
         chosen=replace(content.chosen, budget=None),
@@ -137,4 +138,35 @@ def test_the_front_shades_the_certified_budget_only(content: Content) -> None:
     figure = figures.front(bare)
     assert figure is not None
     assert '"type": "rect"' not in json.dumps(figure.spec)
-    assert "None of them is certified." in figure.caption
+    assert "No point is certified." in figure.caption
+    assert '"certified: at most 1 %"' not in json.dumps(figure.spec), "no entry without a point"
+
+
+def drawn(spec: dict[str, Any], mark: str) -> list[dict[str, Any]]:
+    """Return the values of all layers with a mark."""
+    layers = [it["data"] for it in spec["layer"] if it["mark"].get("type") == mark]
+    return [one for data in layers for one in data.get("values") or spec["datasets"][data["name"]]]
+
+
+def certified_area(spec: dict[str, Any]) -> dict[str, Any]:
+    (area,) = drawn(spec, "rect")
+    return area
+
+
+def test_certified_points_are_inside_the_certified_area_and_others_outside(content: Content) -> None:
+    """Labels of another part place the points: a certified one may gain accuracy, or lose more than the budget."""
+    front = (
+        FrontPoint(0.1, -0.003, 0.05, 0.01),
+        FrontPoint(0.2, 0.012, 0.1, 0.01),
+        FrontPoint(0.3, 0.009, 0.2, None),
+        FrontPoint(0.4, 0.008, 0.3, 0.05),
+    )
+    assert content.chosen is not None
+    figure = figures.front(replace(content, front=front, chosen=replace(content.chosen, loss=0.011, gain=0.12)))
+    assert figure is not None
+    area = certified_area(figure.spec)
+    points = drawn(figure.spec, "point")
+    assert len(points) == 5
+    for point in points:
+        inside = area["loss"] <= point["loss"] <= area["end"] and area["gain"] <= point["gain"] <= area["top"]
+        assert inside == (point["state"] in ("certified: at most 1 %", "this run"))

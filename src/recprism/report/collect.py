@@ -17,6 +17,7 @@ from recprism.report import words
 from recprism.report.content import Content
 from recprism.report.headline import headline
 from recprism.report.measured import Measured, explain_result, measure
+from recprism.result.summary import payers_of
 from recprism.runs.config import flat
 from recprism.runs.event_log import STEPS
 from recprism.runs.installation import examine
@@ -47,6 +48,7 @@ def gather(
         goal=found.metric,
         cost=COST,
         budget=found.asked,
+        sizes=basis.sizes,
         headline=headline(basis),
         diversified=basis.diversified,
         front=found.front(tell),
@@ -54,9 +56,9 @@ def gather(
         front_sentences=found.front_sentences(),
         chosen=found.chosen,
         changes=found.changes,
-        payers=basis.payers,
-        paying=basis.paying,
-        payers_sentence="" if payers is None else payers.sentence(),
+        payers=found.payer_rows,
+        paying=() if payers is None else tuple(row.segment for row in payers.paying),
+        payers_sentence="" if payers is None else payers_of(payers, part).text,
         exposure=() if exposure is None else found.shown_items(),
         payers_of=_payers_of(found),
         explained=why.factors,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
+
+from recprism.result.summary import Kind, Sizes, Statement
 
 if TYPE_CHECKING:
     from recprism.explain.explained import ExplanationInShort
-
-Kind = Literal["state", "gain", "cost", "reason", "payers", "side effect"]
 
 
 def known(value: float | None) -> float | None:
@@ -216,23 +216,6 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Statement:
-    """One sentence.
-
-    Attributes:
-        text: The sentence.
-        kind: What it is about.
-        figure: The number in it, as a share; None if it has none or withholds it.
-        metric: What the figure measures.
-    """
-
-    text: str
-    kind: Kind
-    figure: float | None = None
-    metric: str | None = None
-
-
-@dataclass(frozen=True)
 class Headline:
     """What a reader sees first; the command line, the report and the studio show the same.
 
@@ -264,6 +247,7 @@ class Content:
         goal: The metric of the goal.
         cost: The metric of accuracy.
         budget: The share of ``cost`` that may be lost.
+        sizes: Of the data.
         headline: The first words of the page.
         diversified: Whether the run was diversified; the page is an audit if not.
         front: Points of the path; empty without labels.
@@ -289,6 +273,7 @@ class Content:
     goal: str
     cost: str
     budget: float
+    sizes: Sizes
     headline: Headline
     diversified: bool
     front: tuple[FrontPoint, ...]

@@ -21,25 +21,25 @@ from recprism.report.charts import (
     chart_of,
     spec_of,
 )
-from recprism.report.content import Change, Content
+from recprism.report.content import Change, Chosen, Content, FrontPoint
 from recprism.report.words import amount, interval, signed_percent
+from recprism.result.summary import unit_of
 
 
 def front(content: Content) -> Figure | None:
     """Draw price against gain along the path, the certified points and this run."""
     if not content.front:
         return None
-    reach = f"Green points are certified to lose at most {as_budget(content.budget)}; the shaded area is that budget."
+    reach = f"The green area is what is certified: at most {as_budget(content.budget)} lower accuracy."
     if content.decided_on not in (None, content.part):
-        reach += f" The {content.decided_on} part decided this; the positions were measured on the {content.part} part."
-    kept = content.chosen is not None and content.chosen.budget is not None
-    if not kept and all(point.certified_for is None for point in content.front):
-        reach = "None of them is certified."
+        reach += f" The {content.decided_on} part decided this, and the {content.part} part placed the points."
+    if not _certified(content):
+        reach = "No point is certified."
     mine = " The diamond is this run." if content.chosen is not None else ""
     return Figure(
         "front",
         "What diversity costs",
-        "Each point is a set of lists: points to the right cost more accuracy, points further up gain more. "
+        "Each point is one way to make all lists: further right costs more accuracy, further up gives more. "
         f"{reach}{mine}",
         spec_of(alt.layer(*_front_layers(content)), f"Front: gain in {content.goal} against loss of {content.cost}"),
         _front_table(content),
@@ -47,7 +47,7 @@ def front(content: Content) -> Figure | None:
 
 
 def _front_layers(content: Content) -> list[Any]:
-    within, beyond, measured = f"certified within {as_budget(content.budget)}", "certified within more", "measured only"
+    within, beyond, measured = f"certified: at most {as_budget(content.budget)}", "certified for more", "not certified"
 
     def row(loss: float, gain: float, state: str, certified_for: float | None) -> dict[str, Any]:
         return {"loss": 100 * loss, "gain": 100 * gain, "state": state, "told": as_certified(certified_for)}
@@ -56,16 +56,22 @@ def _front_layers(content: Content) -> list[Any]:
         return measured if budget is None else within if budget <= content.budget else beyond
 
     rows = [row(it.loss, it.gain, state(it.certified_for), it.certified_for) for it in content.front]
-    states = [within, beyond, measured, *(() if content.chosen is None else ("this run",))]
-    scale = alt.Scale(domain=states, range=[GREEN, BLUE, GREY, ORANGE][: len(states)])
-    x = alt.X("loss:Q", title=f"price: loss of {content.cost}, %")
-    y = alt.Y("gain:Q", title=f"gain in {content.goal}, %")
+    there = {it["state"] for it in rows} | (set() if content.chosen is None else {"this run"})
+    colours = {within: GREEN, beyond: BLUE, measured: GREY, "this run": ORANGE}
+    states = [it for it in colours if it in there]
+    scale = alt.Scale(domain=states, range=[colours[it] for it in states])
+    x = alt.X("loss:Q", title="accuracy lost, %")
+    y = alt.Y(
+        "gain:Q",
+        title=f"gain, %: {unit_of(content.goal, content.sizes).what[:1].lower()}"
+        f"{unit_of(content.goal, content.sizes).what[1:]}",
+    )
     shown: dict[str, Any] = {
         "x": x,
         "y": y,
         "color": alt.Color("state:N", title=None, scale=scale, legend=alt.Legend(orient="top", columns=2)),
         "tooltip": [
-            alt.Tooltip("loss:Q", title=f"loss of {content.cost}, %", format=".1f"),
+            alt.Tooltip("loss:Q", title=f"{content.cost} lost, %", format=".1f"),
             alt.Tooltip("gain:Q", title=f"gain in {content.goal}, %", format=".1f"),
             alt.Tooltip("told:N", title="certified"),
         ],
@@ -74,7 +80,7 @@ def _front_layers(content: Content) -> list[Any]:
     line = [*rows, *(() if own is None else (row(own.loss, own.gain, measured, None),))]
     path = chart_of([row(0.0, 0.0, measured, None), *line]).mark_line(color=GREY, strokeWidth=1.5)
     layers = [
-        *_certified_region(content, x),
+        *_certified_region(content, x, y),
         path.encode(x=x, y=y, order="gain:Q"),
         chart_of(rows).mark_point(size=80, filled=True, opacity=1).encode(**shown),
     ]
@@ -84,16 +90,28 @@ def _front_layers(content: Content) -> list[Any]:
     return layers
 
 
-def _certified_region(content: Content, x: Any) -> list[Any]:
-    """Shade the losses that the certified budget allows; nothing if no point is certified."""
-    chosen = None if content.chosen is None else content.chosen.budget
-    if chosen is None and all(it.certified_for is None for it in content.front):
+def _certified(content: Content) -> list[tuple[float, float]]:
+    """Return loss and gain of the points that are certified to keep the budget."""
+    points: list[FrontPoint | Chosen] = [it for it in content.front if (it.certified_for or 1.0) <= content.budget]
+    if content.chosen is not None and (content.chosen.budget or 1.0) <= content.budget:
+        points.append(content.chosen)
+    return [(it.loss, it.gain) for it in points]
+
+
+def _certified_region(content: Content, x: Any, y: Any) -> list[Any]:
+    """Shade the certified part of the path, up to the budget; nothing if no point is certified.
+
+    Labels of another part placed the points, so a certified one may have lost more than the budget here, or gained.
+    """
+    points = _certified(content)
+    if not points:
         return []
-    end = 100 * content.budget
-    region = chart_of([{"loss": 0.0, "end": end}])
+    losses, gains = zip((0.0, 0.0), (content.budget, 0.0), *points, strict=True)
+    area = {"loss": min(losses), "end": max(losses), "gain": min(gains), "top": max(gains)}
+    region = chart_of([{name: 100 * it for name, it in area.items()}])
     return [
-        region.mark_rect(color=GREEN, opacity=0.12).encode(x=x, x2="end:Q"),
-        chart_of([{"loss": end}]).mark_rule(color=GREEN, strokeDash=[4, 4]).encode(x=x),
+        region.mark_rect(color=GREEN, opacity=0.12).encode(x=x, x2="end:Q", y=y, y2="top:Q"),
+        chart_of([{"loss": 100 * content.budget}]).mark_rule(color=GREEN, strokeDash=[4, 4]).encode(x=x),
     ]
 
 
@@ -151,8 +169,10 @@ def _dots(name: str, title: str, caption: str, rows: Sequence[Change], p_column:
         for row in known
     ]
     y = alt.Y("name:N", title=None, sort=[row.name for row in known])
-    scale = alt.Scale(domain=["better", "worse", "not clear"], range=[GREEN, ORANGE, GREY])
-    color = alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="top"))
+    colours = {"better": GREEN, "worse": ORANGE, "not clear": GREY}
+    there = [it for it in colours if any(row["kind"] == it for row in plain)]
+    scale = alt.Scale(domain=there, range=[colours[it] for it in there])
+    color = alt.Color("kind:N", title=None, scale=scale, legend=alt.Legend(orient="top", columns=2))
     zero = chart_of([{"zero": 0}]).mark_rule(color=GREY, strokeDash=[2, 2]).encode(x="zero:Q")
     line = chart_of(plain).mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q", y=y, color=color)
     dot = (

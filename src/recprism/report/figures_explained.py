@@ -13,6 +13,7 @@ from recprism.report.content import Explained
 from recprism.report.words import NOT_JUDGED, alike
 
 ARITHMETIC = " Nothing reliable was found about factors: read this as arithmetic."
+MOST_CATEGORIES = 12
 TITLES = {"individual": "entries of every row", "shared": "factors for all"}
 CURVES = {
     "top": ("the largest first", BLUE),
@@ -192,16 +193,14 @@ def categories(rule: ExplanationInShort) -> Figure | None:
     """Draw in how many lists each category is, before and after; the table has its part of the gain, too."""
     if not rule.categories:
         return None
+    drawn = rule.categories[:MOST_CATEGORIES]
     rows = [
         {"category": it["category"], "share": 100 * it[key], "lists": words}
-        for it in rule.categories
+        for it in drawn
         for key, words in (("base lists", "before"), ("lists", "after"))
     ]
-    y = alt.Y("category:N", title=None, sort=[it["category"] for it in rule.categories])
-    ends = [
-        {"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]}
-        for it in rule.categories
-    ]
+    y = alt.Y("category:N", title=None, sort=[it["category"] for it in drawn])
+    ends = [{"category": it["category"], "share": 100 * it["base lists"], "end": 100 * it["lists"]} for it in drawn]
     lines = chart_of(ends).mark_rule(color=BLUE, opacity=0.5, strokeWidth=2).encode(x="share:Q", x2="end:Q", y=y)
     dots = (
         chart_of(rows)
@@ -218,7 +217,7 @@ def categories(rule: ExplanationInShort) -> Figure | None:
             tooltip=["category:N", "lists:N", alt.Tooltip("share:Q", format=".1f", title="%")],
         )
     )
-    chart = alt.layer(lines, dots).properties(height=22 * len(rule.categories))
+    chart = alt.layer(lines, dots).properties(height=22 * len(drawn))
     gains = [name for name in rule.categories[0] if name.startswith("gain of ")]
     table = tuple(
         (
@@ -232,11 +231,15 @@ def categories(rule: ExplanationInShort) -> Figure | None:
     return Figure(
         "categories",
         "Categories before and after",
-        "The share of lists with each category, those with the largest part of the gain first. The parts add up to the "
-        "gain of the goal.",
+        "The share of lists with a category, those with the largest part of the gain first. "
+        f"{_drawn(len(rule.categories))} The table has their parts of the gain.",
         spec_of(chart, "Share of lists with each category, before and after"),
         Table(columns, table, tuple(range(1, len(columns)))),
     )
+
+
+def _drawn(n: int) -> str:
+    return f"The chart has {MOST_CATEGORIES} of {n:,}." if n > MOST_CATEGORIES else "The chart has all of them."
 
 
 def _signed(gain: float | None) -> str:

@@ -5,26 +5,12 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from recprism.budget.segments import SegmentTable
 from recprism.common.command_line import free_name
 from recprism.common.shares import percent
 from recprism.explain.explained import ExplanationInShort
-from recprism.report.content import Change, Explained, FrontPoint, Headline, Statement
-
-SMALLEST_SIDE_EFFECT = 0.01
-PHRASES: dict[str, tuple[str, str]] = {
-    "subtopic_coverage": ("lists cover {} more categories", "lists cover {} fewer categories"),
-    "catalogue_coverage": ("{} more items are shown to someone", "{} fewer items are shown to someone"),
-    "ndcg": ("accuracy rises {}", "accuracy falls {}"),
-    "recall": ("{} more of the wanted items are found", "{} fewer of the wanted items are found"),
-    "tail_share": (
-        "items outside the most popular get {} more places",
-        "items outside the most popular get {} fewer places",
-    ),
-    "gini": ("places are shared less evenly (Gini rises {})", "places are shared more evenly (Gini falls {})"),
-    "ilad": ("the items of a list differ {} more", "the items of a list differ {} less"),
-    "personalisation": ("the lists of two users differ {} more", "the lists of two users differ {} less"),
-}
-"""Metric -> what a rise and a fall mean to a reader."""
+from recprism.report.content import Change, Explained, FrontPoint, Headline
+from recprism.result.summary import Sizes, Statement, count_in, moved, payers_of, relative_change, unit_of
 
 
 @dataclass(frozen=True)
@@ -38,12 +24,13 @@ class Basis:
         asked: The share of ``cost`` that may be lost.
         diversified: Whether the run has a result.
         labelled: Whether held-out interactions judge.
+        part: The part whose labels judge.
+        sizes: Of the data.
         changes: Metrics before and after; in an audit, now.
+        summary: The sentences of the result; empty in an audit.
         certified: The certified budget of the result; None if nothing was certified.
-        approximate: Whether a test that does not hold at every number of users certified it.
         reach: What could be had within ``asked``, certified; None if nothing, and for a result.
-        payers: Accuracy by segment of users.
-        paying: Segments that pay more than the other users, beyond chance.
+        segments: Changes of accuracy by segments of users; None without labels.
         rule: The explanation of a rule; None for other runs, and if it is not known.
         factors: The explanation of players' factors; None for other runs.
         goals: The goal as `--goal` takes it, such as a mix of goals; "" if it is the metric.
@@ -56,12 +43,13 @@ class Basis:
     asked: float
     diversified: bool
     labelled: bool
+    part: str
+    sizes: Sizes
     changes: tuple[Change, ...]
+    summary: tuple[Statement, ...] = ()
     certified: float | None = None
-    approximate: bool = False
     reach: FrontPoint | None = None
-    payers: tuple[Change, ...] = ()
-    paying: tuple[str, ...] = ()
+    segments: SegmentTable | None = None
     rule: ExplanationInShort | None = None
     factors: Explained | None = None
     goals: str = ""
@@ -76,55 +64,12 @@ def headline(basis: Basis) -> Headline:
     """Put figures into words; a statement is withheld where its control refuses."""
     if not basis.diversified:
         return Headline(tuple(_audited(basis)), tuple(_next_of_audit(basis)))
-    said = [*_gain(basis), *_cost(basis), *_reason(basis), *_payers(basis), *_side_effects(basis)]
-    return Headline(tuple(said), tuple(_next(basis)))
-
-
-def size(share: float) -> str:
-    """Write the size of a change without its sign, as the command line rounds it."""
-    return percent(abs(share), ".1f")
-
-
-def in_words(metric: str, share: float) -> str:
-    """Say how far a metric moved, in words of a reader, with a small first letter."""
-    name = metric.partition("@")[0]
-    rise, fall = PHRASES.get(name, (f"{metric} rises {{}}", f"{metric} falls {{}}"))
-    return (rise if share >= 0 else fall).format(size(share))
-
-
-def is_clear(row: Change) -> bool:
-    """Whether the interval of a change leaves out 0; metrics of all lists together have none."""
-    return row.low is None or row.high is None or row.low > 0 or row.high < 0
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+    said = [it for it in basis.summary if it.kind != "side effect"]
+    also = [it for it in basis.summary if it.kind == "side effect"]
+    return Headline((*said, *_reason(basis), *also), tuple(_next(basis)))
 
 
 # -- a result ---------------------------------------------------------------------------------------------------------
-
-
-def _gain(basis: Basis) -> list[Statement]:
-    row = basis.row(basis.goal)
-    if row is None or row.relative is None:
-        return [Statement(f"The lists changed. {basis.goal} could not be judged.", "gain", None, basis.goal)]
-    if not is_clear(row):
-        return [Statement(f"{basis.goal} does not clearly change.", "gain", None, basis.goal)]
-    return [Statement(_sentence(in_words(row.name, row.relative)), "gain", row.relative, row.name)]
-
-
-def _cost(basis: Basis) -> list[Statement]:
-    row = basis.row(basis.cost)
-    if row is None or row.relative is None:
-        unknown = "What it costs in accuracy is not known: there are no held-out interactions."
-        return [Statement(unknown, "cost", None, basis.cost)]
-    promise = "measured, not certified"
-    if basis.certified is not None:
-        kind = "approximately certified" if basis.approximate else "certified"
-        promise = f"{kind}: at most {percent(basis.certified, 'g')}"
-    moved = in_words(row.name, row.relative) if is_clear(row) else "accuracy does not clearly change"
-    figure = row.relative if is_clear(row) else None
-    return [Statement(_sentence(f"{moved} ({promise})"), "cost", figure, row.name)]
 
 
 def _reason(basis: Basis) -> list[Statement]:
@@ -134,16 +79,17 @@ def _reason(basis: Basis) -> list[Statement]:
     if found is None:
         return []
     if found.boosted:
-        return [Statement(f"The same boosts for all users make the changes: {found.boosted:,} items.", "reason")]
+        return [Statement(f"{found.boosted:,} items get a boost, which is the same for all users.", "reason")]
     if found.holds and found.explained is not None:
+        shuffled = "" if found.shuffled is None else f"; with shuffled categories, {percent(found.shuffled, 'z.0f')}"
         share = percent(found.explained, "z.0f")
-        said = f"One rule explains {share} of the changes that scores leave open."
+        said = f"The stated reasons predict {share} of the changes in the lists of {found.users:,} users{shuffled}."
         return [Statement(said, "reason", found.explained, "explained")]
-    said = "No simple rule on categories explains the changes."
+    said = "Categories of the items do not predict the changes."
     if found.explained is None:
-        said = "The rule that made the lists gives the reason of every change."
+        said = "Every change has its reason: the rule that made the lists gives it."
     elif found.p_value is None:
-        said = "Whether one rule explains the changes was not tested."
+        said = "Whether the stated reasons predict the changes was not tested."
     return [Statement(said, "reason")]
 
 
@@ -155,59 +101,28 @@ def _factors(found: Explained) -> str:
     return "No factor of the model explains the change beyond chance and plain promotion."
 
 
-def _payers(basis: Basis) -> list[Statement]:
-    if not basis.payers:
-        return []
-    found = [row for row in basis.payers if row.name in basis.paying and row.relative is not None]
-    if not found:
-        return [Statement("No user group clearly pays more.", "payers")]
-    named = ", ".join(f"{row.name} users lose {size(row.relative or 0.0)}" for row in found)
-    return [Statement(_sentence(f"some users pay more than the others: {named}"), "payers", found[0].relative)]
-
-
-def side_effects(basis: Basis) -> list[Change]:
-    """Return the other metrics that got worse by at least 1 %, and beyond their interval if they have one, in order."""
-    found = [
-        row
-        for row in basis.changes
-        if row.name not in (basis.goal, basis.cost)
-        and row.better is False
-        and is_clear(row)
-        and abs(row.relative or 0.0) >= SMALLEST_SIDE_EFFECT
-    ]
-    return sorted(found, key=lambda row: -abs(row.relative or 0.0))
-
-
-def _side_effects(basis: Basis) -> list[Statement]:
-    found = side_effects(basis)
-    if not found:
-        return [Statement("Side effects: no other metric gets clearly worse.", "side effect")]
-    return [
-        Statement(f"Side effect: {in_words(row.name, row.relative or 0.0)}.", "side effect", row.relative, row.name)
-        for row in found
-    ]
-
-
 def _next(basis: Basis) -> list[str]:
     goal, gain = basis.goals or basis.goal.partition("@")[0], basis.row(basis.goal)
     again = f"recprism diversify {basis.run} --overwrite --budget {percent(basis.asked, 'g', '%')} --goal {goal}"
     if not basis.labelled:
-        return ["Do not serve this yet: hold out some interactions, so that its price can be measured."]
-    if gain is not None and not is_clear(gain):
+        return ["Do not serve this yet: hold out some interactions, so that its cost can be measured."]
+    if gain is not None and gain.low is not None and gain.high is not None and gain.low <= 0 <= gain.high:
         return [f"Do not serve this: the goal does not clearly change. Ask for a larger budget: `{again}`."]
     if gain is not None and gain.better is False:
         return [f"Do not serve this: the goal got worse. Ask for a budget instead: `{again}`."]
     if basis.certified is None:
-        return [f"Before you serve this, ask for a certified price: `{again}`."]
+        return [f"Before you serve this, ask for a certified cost: `{again}`."]
     said = [
         f"Plan a test with users: `recprism experiment {basis.run}`.",
         f"Then serve the lists: `recprism export {basis.run}`.",
     ]
-    if basis.paying:
-        groups = " and ".join(basis.paying)
+    paying = () if basis.segments is None else basis.segments.paying
+    if paying:
+        groups = " and ".join(row.segment for row in paying)
         said[0] = f"Plan a test with users, and watch the {groups} ones: `recprism experiment {basis.run}`."
-    tail = next((it for it in side_effects(basis) if it.name.startswith("tail_share@") and it.before), None)
-    if tail is not None:
+    hit = any(it.kind == "side effect" and (it.metric or "").startswith("tail_share@") for it in basis.summary)
+    tail = next((it for it in basis.changes if it.name.startswith("tail_share@") and it.before), None)
+    if hit and tail is not None:
         floor, budget = percent(tail.before, ".2g", "%"), percent(basis.asked, "g", "%")
         said.append(
             "If items outside the most popular must keep their places: `recprism diversify "
@@ -222,25 +137,26 @@ def _next(basis: Basis) -> list[str]:
 
 def _audited(basis: Basis) -> list[Statement]:
     said = [Statement("Nothing is changed yet: this page shows what diversity would cost.", "state")]
-    now = basis.row(basis.goal)
-    if now is not None and now.before is not None and basis.goal.startswith("subtopic_coverage@"):
-        said.append(
-            Statement(f"A list covers {percent(now.before, '.1f')} of all categories now.", "state", now.before)
-        )
+    now, unit = basis.row(basis.goal), unit_of(basis.goal, basis.sizes)
+    if now is not None and now.before is not None:
+        value = f"{count_in(unit, now.before)}{unit.whole}"
+        said.append(Statement(f"{unit.what}: {value} now, on {now.n:,} {basis.part} users.", "state", now.before))
     if not basis.labelled:
-        unknown = "What more would cost in accuracy is not known: there are no held-out interactions."
+        unknown = "What more would cost in accuracy is not known, because no interactions are held out."
         return [*said, Statement(unknown, "cost", None, basis.cost)]
     budget = percent(basis.asked, "g")
     if basis.reach is None:
-        return [*said, Statement(f"No change is certified to cost at most {budget} of accuracy.", "cost")]
-    gain, loss = basis.reach.gain, -basis.reach.loss
-    would = f"with a change that is certified to cost at most {budget}: {in_words(basis.goal, gain)}"
-    price = f"measured price: {in_words(basis.cost, loss)}"
+        return [*said, Statement(f"No change is certified to lower accuracy by at most {budget}.", "cost")]
+    gain, loss = basis.reach.gain, basis.reach.loss
+    would = f"{basis.goal} {relative_change(gain)}"
+    if now is not None and now.before is not None:
+        would = moved(unit, now.before, now.before * (1 + gain))
+    price = f"measured {relative_change(-loss)}, certified to be at most {budget} lower"
     said += [
-        Statement(_sentence(would), "gain", gain, basis.goal),
-        Statement(_sentence(price), "cost", loss, basis.cost),
+        Statement(f"{would}, if you spend {budget} of accuracy.", "gain", gain, basis.goal),
+        Statement(f"Accuracy would be {price}.", "cost", -loss, basis.cost),
     ]
-    return said + _payers(basis)
+    return said if basis.segments is None else [*said, payers_of(basis.segments, basis.part)]
 
 
 def _next_of_audit(basis: Basis) -> list[str]:

@@ -36,6 +36,7 @@ def render(content: Content) -> str:
     )
     environment.filters["inline_json"] = lambda value: Markup(inline_json(value))
     environment.filters["signed"] = words.signed_percent
+    environment.filters["told"] = lambda changes: Markup(spoken(words.told(changes, content.sizes)))
     environment.filters["spoken"] = lambda text: Markup(spoken(text))
     scripts = "\n".join(f"<script>{_static(name)}</script>" for name in SCRIPTS)
     return environment.get_template("report.html.j2").render(
@@ -82,13 +83,16 @@ def inline_json(value: Any) -> str:
 
 
 def spoken(text: str) -> str:
-    """Return a sentence as HTML: commands between backticks become code, a hyphen before a number a minus sign.
+    r"""Return a sentence as HTML: commands between backticks become code, hyphens before numbers minus signs.
 
-    >>> spoken("lost -3.4 %: `recprism audit <run>`")
-    'lost −3.4 %: <code>recprism audit &lt;run&gt;</code>'
+    Arrows become one letter, and no line breaks before a percent sign.
+
+    >>> spoken("9.6 -> 12.8, lost -3.4 %: `recprism audit <run>`")
+    '9.6 → 12.8, lost −3.4\xa0%: <code>recprism audit &lt;run&gt;</code>'
     """
     signed = re.sub(r"(?<![\w`-])-(?=\d)", "−", html.escape(text, quote=False))
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", signed)
+    whole = re.sub(r"(?<=\d) %", "\u00a0%", signed).replace("-&gt;", "→")
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", whole)
 
 
 def _static(name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from recprism.budget.audit import COST, Audit, cost_of_diversity, some_steps
-from recprism.budget.certificate import APPROXIMATE, Certificate
+from recprism.budget.certificate import Certificate
 from recprism.budget.path import Path, walk
 from recprism.budget.popularity import with_popularity
 from recprism.budget.problem import Problem
@@ -19,14 +19,13 @@ from recprism.explain.explained import ExplanationInShort
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation
 from recprism.metrics.registry import parse, with_gini
 from recprism.operate.budget_share import budget_of
-from recprism.report import words
 from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
 from recprism.report.explained import check_draws, explained_content
 from recprism.report.headline import Basis
 from recprism.report.users import users_of_rule
 from recprism.result.catalogue import Catalogue
-from recprism.result.effect import effect
 from recprism.result.result import Result
+from recprism.result.summary import GROUPS, Sizes
 from recprism.result.view import ResultView, view_of
 from recprism.rule.goal import TERMS, Goal
 from recprism.runs.parts.questions import keep_audit
@@ -77,6 +76,12 @@ class Measured:
         return self.view.segments[0] if self.view is not None else self.audit.payers if self.audit else None
 
     @property
+    def payer_rows(self) -> tuple[Change, ...]:
+        """The same as rows of a table; empty without labels."""
+        rows = () if self.payers is None else self.payers.rows
+        return tuple(_payer(row) for row in rows if isinstance(row, SegmentChange))
+
+    @property
     def exposure(self) -> SegmentTable | None:
         """Changes of exposure by segments of items."""
         return self.view.segments[1] if self.view is not None else self.audit.exposure if self.audit else None
@@ -116,12 +121,13 @@ class Measured:
             asked=self.asked,
             diversified=self.result is not None,
             labelled=self.labelled,
+            part=self.problem.part,
+            sizes=Sizes.of(self.problem),
             changes=self.changes,
+            summary=() if self.view is None or self.compared is None else self.view.summary(self.compared),
             certified=None if self.chosen is None else self.chosen.budget,
-            approximate=self.kept is not None and self.kept.method == APPROXIMATE,
             reach=None if self.audit is None or self.result is not None else self._reach(self.audit),
-            payers=() if self.payers is None else _payers(self.payers),
-            paying=() if self.payers is None else tuple(row.segment for row in self.payers.paying),
+            segments=self.payers,
             rule=rule,
             factors=factors,
             goals=str(self.goal),
@@ -148,10 +154,10 @@ class Measured:
         return tuple(_front_point(path, self.metric, at, kept) for at in range(len(path.points)))
 
     def front_sentences(self) -> tuple[str, ...]:
-        """Return the front in words."""
-        if self.audit is not None:
-            return tuple(it for it in self.audit.sentences() if it not in self.audit.who_pays())
-        return () if self.kept is None else (self.kept.scope(),)
+        """Return the front in words; those of a result are in its summary."""
+        if self.audit is None:
+            return ()
+        return tuple(it for it in self.audit.sentences() if it not in self.audit.who_pays())
 
     def shown_items(self) -> tuple[Change, ...]:
         """Return shares of the places by segments of items."""
@@ -196,10 +202,9 @@ def measure(run: Run, *, part: Part, draws: int, tell: ProgressCallback) -> Meas
     if result is None:
         assert audit is not None
         return Measured(run, problem, None, goal, metric, asked, audit, None, audit.now)
-    has_labels = len(problem.split.part(part)) > 0
-    found = effect(result, _metrics((metric, objective), has_labels), on_step=tell)
-    now = with_popularity(found.before, problem.split, part, problem.context)
     view = view_of(result, Catalogue(run.items(), problem.categories))
+    found = view.effect(_metrics((metric, objective), view.labelled), on_step=tell)
+    now = with_popularity(found.before, problem.split, part, problem.context)
     return Measured(run, problem, view, goal, metric, asked, audit, found.change, now)
 
 
@@ -267,7 +272,7 @@ def _chosen(compared: Comparison, metric: str, kept: Certificate | None) -> Chos
         return None
     if kept is None:
         return Chosen(-loss, gain, None, "This price was measured, not certified: no budget was given.")
-    return Chosen(-loss, gain, kept.certified.get(COST), kept.sentence())
+    return Chosen(-loss, gain, kept.certified.get(COST), f"{kept.sentence()} {kept.scope()}")
 
 
 def _now(now: Evaluation) -> tuple[Change, ...]:
@@ -302,14 +307,10 @@ def _summary(name: str) -> str:
     return parse(name)[0].summary
 
 
-def _payers(table: SegmentTable) -> tuple[Change, ...]:
-    return tuple(_payer(row) for row in table.rows if isinstance(row, SegmentChange))
-
-
 def _payer(row: SegmentChange) -> Change:
     relative = known(row.relative)
     return Change(
-        *(row.segment, words.SEGMENTS.get(row.segment, ""), row.users),
+        *(row.segment, GROUPS.get(row.segment, ""), row.users),
         *(known(row.before), known(row.after), known(row.after - row.before), relative),
         *(known(row.low), known(row.high), known(row.p_loses_more)),
         None if not relative else relative > 0,
@@ -320,7 +321,7 @@ def _exposure(table: SegmentTable) -> tuple[Change, ...]:
     found = []
     for row in table.rows:
         if isinstance(row, ExposureChange):
-            about = (row.segment, words.SEGMENTS.get(row.segment, ""), row.items)
+            about = (row.segment, GROUPS.get(row.segment, ""), row.items)
             change = row.after - row.before
             found.append(Change(*about, row.before, row.after, change, row.relative, row.low, row.high, None, None))
     return tuple(found)

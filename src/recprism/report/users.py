@@ -14,12 +14,12 @@ from recprism.report.explained import changes_of, entries
 from recprism.result.highlights import example_users
 from recprism.result.view import ResultView
 
-MOST_DIALS = 8
+MOST_DIALS = 4
 SMALLEST_DIAL = 0.0005  # smaller shares are written as 0.0 %
 
 
 def users_of_rule(found: ResultView, tell: ProgressCallback) -> tuple[User, ...]:
-    """Describe three users, who are chosen by their judged lists and shown with their live ones.
+    """Describe three users whose live lists changed; the figures next to them are of their judged lists.
 
     Args:
         found: A result of a run; a rule made its lists.
@@ -27,10 +27,9 @@ def users_of_rule(found: ResultView, tell: ProgressCallback) -> tuple[User, ...]
     """
     judged, objective = found.problem, found.result.objective
     names = (objective, *((COST,) if found.labelled else ()))
-    lists = judged.base_lists, found.lists
-    values = judged.judge(lists[0], names), judged.judge(lists[1], names)
+    values = judged.judge(judged.base_lists, names), judged.judge(found.lists, names)
     made = []
-    chosen = example_users(lists, values, objective, COST)
+    chosen = example_users((found.context(live=True).base_lists, found.live_lists), values, objective, COST)
     for done, one in enumerate(chosen, start=1):
         before, after = found.lists_of(one.row)
         made.append(

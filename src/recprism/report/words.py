@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from recprism.common.shares import percent
+from recprism.result.summary import Sizes, unit_of
 
 if TYPE_CHECKING:
     from recprism.explain.explained import ExplanationInShort
     from recprism.report.content import Change, Explained
 
-SEGMENTS = {
-    "everyone": "all users",
-    "light": "the third with the fewest training items",
-    "heavy": "the third with the most training items",
-    "niche": "the third whose items are the least popular",
-    "mainstream": "the third whose items are the most popular",
-    "focused": "the third whose items have the fewest categories",
-    "broad": "the third whose items have the most categories",
-    "head": "the most popular items, a third of all training interactions",
-    "mid": "the next, another third",
-    "tail": "all the rest",
-}
 ALIKE = 0.7  # shortest bar over longest: above this they count as about equally strong
 NOT_JUDGED = "not judged"
 
@@ -40,6 +29,19 @@ def interval(row: Change) -> str:
     return "" if row.low is None or row.high is None else f"{signed_percent(row.low)} to {signed_percent(row.high)}"
 
 
+def told(changes: Mapping[str, tuple[float | None, float | None]], sizes: Sizes) -> str:
+    """Return the values of one user's list before and after, in units of a reader."""
+    said = []
+    for name, (before, after) in changes.items():
+        unit = unit_of(name, sizes)
+        what = "accuracy (NDCG)" if name.startswith("ndcg@") else unit.what[:1].lower() + unit.what[1:]
+        values = NOT_JUDGED
+        if before is not None and after is not None:
+            values = f"{unit.times * before:.3g} -> {unit.times * after:.3g}{unit.whole}"
+        said.append(f"{what} {values}")
+    return ", ".join(said)
+
+
 def plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
@@ -51,13 +53,10 @@ def verdict_of(rule: ExplanationInShort | None) -> tuple[str, str]:
     share = percent(rule.explained, "z.0f")
     if rule.p_value is None or rule.shuffled is None:
         return "Not tested: no controls were run, so categories are only counted here.", ""
-    said = f"One rule on categories explains {share} of the changes that scores leave open, on {rule.users:,} users."
+    said = f"The stated reasons predict {share} of the changes in the lists of {rule.users:,} users."
     if not rule.holds:
-        said = "No rule on categories explains the changes: read the chart as counts and not as causes."
-    return (
-        said,
-        f"Control: with shuffled categories it explains {percent(rule.shuffled, 'z.1f')} (p = {rule.p_value:.3f}).",
-    )
+        said = "Categories do not predict the changes: read the chart as counts and not as causes."
+    return said, f"Control: with shuffled categories, {percent(rule.shuffled, 'z.1f')} (p = {rule.p_value:.3f})."
 
 
 def alike(found: Explained) -> str:

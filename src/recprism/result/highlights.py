@@ -58,12 +58,12 @@ def example_users(
 ) -> list[HighlightedUser]:
     """Select three users whose lists changed, by a fixed criterion: two typical ones, and the one who pays most.
 
-    Typical are the users whose number of new items is nearest to the median; of these, those whose gain in the
-    objective is nearest to the median; of these, the first rows. Without a user who pays, the third is the one whose
-    list changed most.
+    Typical are the users nearest to the median in the number of new items, in what they gain of the objective, and in
+    their cost before and its loss; each distance counts in units of its mean. Users who cannot be judged are last.
+    Without a user who pays, the third is the one whose list changed most.
 
     Args:
-        lists: (n_users, k) item numbers, before and after.
+        lists: (n_users, k) item numbers, before and after, as they are shown.
         values: Metric -> (n_users,) values, before and after. A metric without a value per user selects no one.
         objective: The metric whose gain counts.
         cost: The metric of accuracy.
@@ -74,12 +74,20 @@ def example_users(
     if not len(changed):
         return []
     gain, loss = _gained(values, objective, swaps)[changed], -_gained(values, cost, swaps)[changed]
+    unjudged = np.isnan(loss)
+    far = sum(_from_median(it) for it in (swaps[changed], gain, loss, values[0].get(cost, swaps)[changed]))
     pays = bool((loss > 0).any())
-    last = changed[np.lexsort((-swaps[changed], -loss if pays else -swaps[changed]))[0]]
-    off = np.abs(swaps[changed] - np.median(swaps[changed])), np.abs(gain - np.median(gain))
-    typical = [int(row) for row in changed[np.lexsort((off[1], off[0]))] if row != last][:2]
+    last = changed[np.lexsort((-swaps[changed], np.where(unjudged, np.inf, -loss) if pays else -swaps[changed]))[0]]
+    typical = [int(row) for row in changed[np.lexsort((far, unjudged))] if row != last][:2]
     found = [HighlightedUser(row, TYPICAL) for row in typical]
     return [*found, HighlightedUser(int(last), PAYS_MOST if pays else MOST_CHANGED)]
+
+
+def _from_median(values: FloatArray) -> FloatArray:
+    """Return the distances from the median, in units of their mean; NaN counts as the median."""
+    known = values[~np.isnan(values)]
+    off = np.nan_to_num(np.abs(values - np.median(known))) if len(known) else np.zeros_like(values)
+    return off / (off.mean() or 1.0)
 
 
 def _gained(values: tuple[Values, Values], metric: str, like: FloatArray) -> FloatArray:
@@ -88,4 +96,4 @@ def _gained(values: tuple[Values, Values], metric: str, like: FloatArray) -> Flo
     if metric not in after or after[metric].shape != like.shape:
         return np.zeros_like(like)
     sign = -1.0 if parse(metric)[0].higher_is_better is False else 1.0
-    return sign * np.nan_to_num(after[metric] - before[metric])
+    return sign * (after[metric] - before[metric])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.budget.audit import COST
 from recprism.budget.certificate import Certificate
 from recprism.budget.problem import Lists, Problem, Ranker
 from recprism.budget.promise import fallen_back
@@ -20,11 +21,13 @@ from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
 from recprism.explain.explained import ExplanationInShort, kept_in_short
+from recprism.metrics import Comparison
 from recprism.result.catalogue import Catalogue
 from recprism.result.effect import Effect, effect
 from recprism.result.highlights import who_pays
 from recprism.result.reasons import newcomer_reasons
 from recprism.result.result import Result
+from recprism.result.summary import Sizes, Statement, summarise
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +120,21 @@ class ResultView:
     def fallback_share(self) -> float:
         """Share of the judged lists that are base lists by the limit of the rule."""
         return 0.0 if self.result.rule is None else self.problem.fallback_share(self.result.rule)
+
+    def summary(self, change: Comparison) -> tuple[Statement, ...]:
+        """Return the result in a few sentences: the gain, the cost, the promise, who pays, and side effects.
+
+        Args:
+            change: The effect on the judged lists, with the metrics of the goal and of accuracy.
+        """
+        about: dict[str, Any] = {"part": self.problem.part, "sizes": Sizes.of(self.problem)}
+        about |= {"certificate": self.certificate, "segments": self.segments[0]}
+        return summarise(change, self.result.objective, COST, **about)
+
+    @cached_property
+    def live_lists(self) -> Lists:
+        """``(n_users, k)`` the live lists after the change."""
+        return self.result.ranked(live=True)[0]
 
     @cached_property
     def segments(self) -> tuple[SegmentTable | None, SegmentTable]:
