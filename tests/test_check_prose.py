@@ -111,6 +111,12 @@ def test_code_is_not_prose(tmp_path: Path) -> None:
     assert not _findings(tmp_path, "page.md", page)
 
 
+def test_a_percent_sign_has_a_space_in_running_text(tmp_path: Path) -> None:
+    page = "The loss is 5%, or 2.5 %.\n\n`--budget 5%`\n\n```console\n$ a --budget 5%\n```\n\n| loss |\n|---|\n| 5% |\n"
+    ((line, message),) = _findings(tmp_path, "page.md", page)
+    assert line == 1 and message.startswith('"5%": write 5 %')
+
+
 def test_forty_words_pass_and_forty_one_do_not(tmp_path: Path) -> None:
     assert not _findings(tmp_path, "page.md", " ".join(["word"] * 40) + ".")
     ((line, message),) = _findings(tmp_path, "page.md", " ".join(["word"] * 41) + ".")

@@ -224,13 +224,13 @@ def _verdict(row: dict[str, Any]) -> str:
     if row["p"] > 0.05:
         return "the shuffled change does equally well: this perturbation explains nothing about features."
     share, bias = ((row[name] - row["before"]) / gain for name in ("shuffled_within_items", "bias_part"))
-    said = f"better than the shuffled change (p = {row['p']:.3f}), which keeps {share:.0%} of the gain."
+    said = f"better than the shuffled change (p = {row['p']:.3f}), which keeps {100 * share:.0f} % of the gain."
     if row["bias_part"] >= row["after"]:
         return (
             said + " But its item-bias part alone does equally well. It shows which items to lift, not which features"
             " matter."
         )
-    return said + f" The item-bias part alone reaches {bias:.0%} of it."
+    return said + f" The item-bias part alone reaches {100 * bias:.0f} % of it."
 
 
 def _heat(found: dict[str, Any]) -> str:

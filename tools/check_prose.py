@@ -1,6 +1,8 @@
 """Check the prose of the documentation and the source: python tools/check_prose.py [FILE OR FOLDER ...]
 
-Two checks: no sentence has more than 40 words, and none of the phrases in ``IDIOMS`` occurs. Each finding is one line,
+Three checks: no sentence has more than 40 words, none of the phrases in ``IDIOMS`` occurs, and the running text of
+Markdown has a space in front of every percent sign (5 %). Command lines keep 5%, as code, and so do recorded tables.
+Each finding is one line,
 ``file:line: message``. The exit code is 1 if there are findings, and 2 if a path does not exist.
 
 Without arguments, the script checks the pages in the root of the repository, docs/, benchmarks/*.md and src/.
@@ -166,6 +168,8 @@ def check_file(path: Path) -> list[Finding]:
     text = path.read_text(encoding="utf-8")
     reader = READERS.get(path.suffix, markdown_passages)
     found = [Finding(name, line, message) for passage in reader(text) for line, message in check_passage(passage)]
+    if reader is markdown_passages:
+        found += [Finding(name, line, message) for line, message in check_percent(text)]
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -180,6 +184,15 @@ def check_passage(passage: Passage) -> Iterator[tuple[int, str]]:
         for match in pattern.finditer(plain.text):
             words = " ".join(match.group().split())
             yield plain.line_at(match.start()), f'"{words}": write instead: {suggestion}'
+
+
+def check_percent(text: str) -> Iterator[tuple[int, str]]:
+    """Line and message of each percent sign without a space in front, outside code and tables."""
+    running = (line if not line.lstrip().startswith("|") else "" for _, line in _outside_fences(text))
+    plain = Passage(1, plain_text("\n".join(running)))
+    for match in re.finditer(r"[\d.,]*\d%", plain.text):
+        message = f'"{match.group()}": write {match.group()[:-1]} %, or a code span for a command line'
+        yield plain.line_at(match.start()), message
 
 
 def sentences(text: str) -> Iterator[tuple[int, str]]:

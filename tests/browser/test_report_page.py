@@ -80,7 +80,7 @@ def test_screen_readers_get_names(browser: Any, page_file: Path) -> None:
     assert page.get_by_role("region", name="Headline").count() == 1
     assert page.get_by_role("navigation", name="Sections").count() == 1
     assert page.get_by_role("article", name="User 17 typical").count() == 1
-    assert page.get_by_role("list", name="Dials of this user").count() == 1
+    assert page.get_by_role("list", name="What the list adds to scores").count() == 1
     levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map((it) => Number(it.tagName[1]))")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels)), "no level is skipped"
