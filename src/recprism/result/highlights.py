@@ -75,7 +75,8 @@ def example_users(
         return []
     gain, loss = _gained(values, objective, swaps)[changed], -_gained(values, cost, swaps)[changed]
     unjudged = np.isnan(loss)
-    far = sum(_from_median(it) for it in (swaps[changed], gain, loss, values[0].get(cost, swaps)[changed]))
+    traits = (swaps[changed], gain, loss, values[0].get(cost, swaps)[changed])
+    far = np.sum([_from_median(it) for it in traits], axis=0)
     pays = bool((loss > 0).any())
     last = changed[np.lexsort((-swaps[changed], np.where(unjudged, np.inf, -loss) if pays else -swaps[changed]))[0]]
     typical = [int(row) for row in changed[np.lexsort((far, unjudged))] if row != last][:2]
