@@ -30,7 +30,7 @@ from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rule import Rule
 from recprism.runs.run import Run
-from recprism.testing._exchanges import Exchanges
+from recprism.testing._exchanges import Claims, Exchanges, FullReruns
 
 USERS, ITEMS = 8, 30
 NAMES = ("art", "bread", "cats", "dogs", "earth")
@@ -165,9 +165,8 @@ def by_hand_with_history(categories: dict[str, str], history: str) -> Problem:
             "x y z",
             "x",
             0.07,
-            ["together", "new_category", "history"],
-            "Added for variety (x, y and z together, which the base list lacked) and to match your history; no single "
-            "one of these decides.",
+            ["no_single_cause"],
+            "Added for variety and to match your history; either alone is enough.",
         ),
     ],
 )
@@ -183,7 +182,9 @@ def test_causes_by_hand(categories: str, history: str, weight: float, codes: lis
     exchanges = Exchanges(problem, rule, 0, [0, 2])
     assert exchanges.wrong(words, 1, 1) == []
     for claim, cause in (("to match your history", "history"), ("for variety", "price")):  # a wrong cause is noticed
-        assert bool(exchanges.wrong(f"Added {claim}.", 1, 1)) == (found.needs != (cause,))
+        assert bool(exchanges.wrong(f"Added {claim}.", 1, 1)) == (cause not in found.needs)
+        wrong = FullReruns(problem, rule, 0, personal=weight > 0).wrong(Claims(f"Added {claim}.", exchanges.names), 2)
+        assert bool(wrong) == (found.goes_without != (cause,))
     assert exchanges.wrong("Added for variety: drama, which the base list lacked.", 1, 1)
 
 
@@ -214,7 +215,8 @@ def test_what_would_change_the_list() -> None:
     assert cheap.after == ("a", "b")
     assert (cheap.goals_before, cheap.goals_after) == ({"subtopic_coverage": 1.0}, {"subtopic_coverage": 0.5})
     assert cheap.sentence() == (
-        "At a trade-off of 0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000."
+        "At a trade-off of 0.1: item b comes in, item d leaves; subtopic_coverage goes from 1.0000 to 0.5000; by the "
+        "rule as it is, the new list is worth 10.72 points less (coverage -20.00, relevance +9.28)."
     )
     assert what_if(problem, rule, "u", without=["a", "b"], price=0.1).after == ("c", "d")
     assert what_if(problem, rule, "u", seen="a").after == ("b", "d")
@@ -399,6 +401,7 @@ def check_causes(problem: Problem, goal: str, trade_off: float, history_weight: 
     for user in users:
         reasons = why_list(problem, rule, problem.split.user_ids[user])
         exchanges = Exchanges(problem, rule, user, [number_of[it.item] for it in reasons])
+        reruns = FullReruns(problem, rule, user, personal=exchanges.personal)
         for place, reason in enumerate(reasons):
             against = reason.replaced or reason.runner_up
             if against is None:
@@ -408,7 +411,8 @@ def check_causes(problem: Problem, goal: str, trade_off: float, history_weight: 
             assert against.without is not None and (against.without_categories is not None) == reason.newcomer
             assert ("history" in against.without) == exchanges.personal
             for what, margin in against.without.items():
-                plain = exchanges.margin(place, other, price=what != "price", history=what != "history")
+                history = what != "history" and (what != "price" or exchanges.personal)  # an even one is variety
+                plain = exchanges.margin(place, other, price=what != "price", history=history)
                 assert margin == pytest.approx(plain, abs=1e-7)
             for name, margin in (against.without_categories or {}).items():
                 plain = exchanges.margin(place, other, hidden=[exchanges.names.index(name)])
@@ -417,7 +421,9 @@ def check_causes(problem: Problem, goal: str, trade_off: float, history_weight: 
                 assert ("price" in reason.needs) == (against.margin > 0 and lost(other, without="price"))
             if reason.replaced is not None:
                 checked += 1
-                assert exchanges.wrong(reason.for_users(), place, other) == [], reason
+                words = reason.for_users()
+                assert exchanges.wrong(words, place, other) == [], reason
+                assert reruns.wrong(Claims(words, exchanges.names), exchanges.items[place]) == [], reason
     return checked
 
 
@@ -429,7 +435,7 @@ def check_reason(problem: Problem, rule: Rule, user: int, reason: Reason, *, exa
     item = int(reason.item) // 10
     assert reason.codes and set(reason.codes) <= CODES.keys()
     json.dumps(reason.to_dict())
-    assert reason.to_dict()["schema"] == 2
+    assert reason.to_dict()["schema"] == 3
     assert reason.sentence() and reason.for_users()
     for against in (reason.runner_up, reason.replaced):
         if against is not None:
@@ -450,6 +456,10 @@ def test_what_if_is_the_same_as_another_problem(seed: int, goal: str) -> None:
     ids = problem.split.item_ids
     shown = problem.rank(rule)[0][user]
     without = what_if(problem, rule, 103, without=ids[shown[0]])
+    if goal != "catalogue_coverage":
+        worth = naive_value(problem, rule, user, np.array([np.searchsorted(ids, without.after), shown]))
+        assert without.change is not None
+        assert sum(without.change.values()) == pytest.approx(worth[0] - worth[1], abs=1e-6)
     banned = problem.under({"banned": [ids[shown[0]]]}).rank(rule, users=np.array([user]))[0][0]
     assert list(without.after) == ids[banned].tolist()
     assert list(without.before) == ids[shown].tolist()
@@ -625,7 +635,7 @@ def test_what_if_in_words(trained: Problem) -> None:
         sc = [evaluate(lists, context, ["sc@10"], bootstrap=0).scores[0].mean for lists in (before, after)]
         came = [f"item {it}" for it in ids[after[0][~np.isin(after[0], before[0])]].tolist()]
         text = what_if(trained, rule, trained.split.user_ids[user], without=ids[gone]).sentence()
-        assert f"subtopic_coverage goes from {sc[0]:.4f} to {sc[1]:.4f}." in text
+        assert f"subtopic_coverage goes from {sc[0]:.4f} to {sc[1]:.4f}; by the rule" in text
         assert text.startswith(f"Without item {ids[gone]}: ")
         assert all(name in text for name in came)
 

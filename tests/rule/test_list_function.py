@@ -20,6 +20,8 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import within_budget
 from recprism.errors import InputError
 from recprism.models import BPRMF
+from recprism.result.catalogue import Catalogue
+from recprism.result.view import view_of
 from recprism.rule import Features, ListSearch
 from recprism.rule.goal import Goal, Words
 from recprism.rule.kernels.list_function import ListFunction, known_function
@@ -264,6 +266,8 @@ def test_its_export_makes_the_same_lists(run: Run, found: Any, tmp_path: Path) -
         real = items[user] >= 0
         answer = served.rerank(ids[items[user][real]], scores[user][real], history=ids[context.seen.row(user)].tolist())
         assert list(answer.ids) == ids[live[user]].tolist()
+        assert answer.reasons == () and "is a function of whole lists" in answer.notes[-1]
+    assert served.rerank(ids[items[0]], scores[0], history=[], reasons=False).notes == ()
 
 
 def test_an_export_is_refused_where_numba_does_not_compile_it(run: Run, tmp_path: Path) -> None:
@@ -277,6 +281,9 @@ def test_reasons_are_refused(run: Run) -> None:
     result = rp.Result(run.problem(), Goal.parse(variety_in_python), rule_at(run.problem(), variety_in_python, 0.1))
     with pytest.raises(InputError, match="is a function of whole lists, so no item has a share of its value"):
         result.why(run.split().user_ids[0])
+    view = view_of(result, Catalogue(run.items(), run.categories()))
+    new = {word for row in range(3) for word in view.reasons_of(row).values()}
+    assert new == {f"Chosen by the rule for {HERE}:variety_in_python, a function of whole lists."}
 
 
 @pytest.mark.slow

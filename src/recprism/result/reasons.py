@@ -112,6 +112,8 @@ def newcomer_reasons(
     new = [int(it) for it in items if it >= 0 and it not in problem.base_lists[row]]
     if not new:
         return {}
+    if rule.goal.function is not None:
+        return dict.fromkeys(new, f"Chosen by the rule for {rule.goal.function.name}, a function of whole lists.")
     if rule.boosts is not None:
         return {item: _why_boosted(problem, rule.boosts, item) for item in new}
     user = problem.split.user_ids[row : row + 1].tolist()[0]

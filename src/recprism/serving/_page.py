@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.explain.reasons.codes import GRID, PRECISION, first_present
 from recprism.explain.reasons.compared import Candidates, Compared, Differences, Groups, as_rows, compare
+from recprism.explain.reasons.reruns import Reruns
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
 from recprism.rule.function_search import search_kernel
@@ -165,6 +166,15 @@ class Page:
             base=base,
             repaired_by=lambda _: "share" if self.fields is None else "field",
             enters=(lambda at: self._enters(at, trade_off)) if entry_prices else None,
+            reruns=Reruns(
+                items=self.pool.numbers,
+                relevance=self.pool.relevance,
+                places=self.free,
+                goals=_goals([self], trade_off),
+                at_price_0=lambda: _goals([self], 0.0),
+                repaired=self.repaired,
+                by_vectors=self.rule.vectors is not None,
+            ),
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
         )
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
+from recprism.explain.reasons.codes import NO_REASONS
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.kernels.prices import fading_of, filling_of, prices_of, search_terms
 from recprism.serving._kernels.history import add_shares
@@ -65,9 +66,11 @@ class PreparedRule:
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
 
     @property
-    def gives_reasons(self) -> bool:
-        """Whether the rule says why each item is in a list: not if boosts or a function choose items."""
-        return self.boosts is None and self.function is None
+    def no_reasons(self) -> str:
+        """Why the rule cannot say why an item is in a list; empty if it can."""
+        if self.boosts is not None:
+            return "this rule boosts items for all users, and `recprism explain RUN` says why each is boosted"
+        return "" if self.function is None else NO_REASONS.format(self.function.name)
 
     @cached_property
     def _number_of(self) -> dict[Id, int]:

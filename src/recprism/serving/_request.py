@@ -26,6 +26,7 @@ class Request:
         plain: The same without boosts.
         trade_off: Its trade-off.
         reasons: Whether items are compared with others.
+        no_reasons: Why they are not, although reasons were asked for; empty if they are.
         entry_prices: Whether reasons include entry prices.
         started: When it began; in a batch, when its search began.
         time_limit: Seconds after which the list by relevance alone is returned.
@@ -39,6 +40,7 @@ class Request:
     plain: Page
     trade_off: float
     reasons: bool
+    no_reasons: str
     entry_prices: bool
     started: float
     time_limit: float | None
@@ -108,7 +110,7 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         history_age=request.history_age,
         differences=request.differences + ((SAID[fallback],) if fallback in SAID else ()),
         _compared=compared,
-        notes=page.notes(found, changed=found.ids != base.ids),
+        notes=(*page.notes(found, changed=found.ids != base.ids), *filter(None, [request.no_reasons])),
         _base_scores=base.scores,
         _span=page.all.span,
     )

@@ -108,7 +108,7 @@ class ServedRule:
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
         page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]), {})
         for trade_off in {self.file.trade_off or 0.5, 0.0}:  # at 0, no goal looks at the order: another search
-            search([page], trade_off, reasons=self._rule.gives_reasons)
+            search([page], trade_off, reasons=not self._rule.no_reasons)
 
     def coverage(self, ids: Sequence[Id]) -> float:
         """Return subtopic coverage: the share of the categories that a list has; unknown items have none."""
@@ -313,7 +313,8 @@ class ServedRule:
             page=page,
             plain=plain,
             trade_off=trade_off,
-            reasons=reasons and rule.gives_reasons,
+            reasons=reasons and not rule.no_reasons,
+            no_reasons=rule.no_reasons if reasons else "",
             entry_prices=entry_prices,
             started=started,
             time_limit=time_limit,

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import combinations
 from math import log1p, log2
 
 import numpy as np
 
 from recprism.budget.problem import Problem
+from recprism.rule.features import Features
 from recprism.rule.kernels.prices import SEARCHED
 from recprism.rule.rule import Rule
 
@@ -137,16 +139,16 @@ class Exchanges:
             without: "price", "history" or "price and history": what does not count.
             hidden: Categories that the item does not have.
         """
-        margin = self.margin(
-            place, other, price="price" not in without, history="history" not in without, hidden=hidden
-        )
+        price = "price" not in without
+        history = "history" not in without and (price or self.personal)  # an even history is variety
+        margin = self.margin(place, other, price=price, history=history, hidden=hidden)
         worse = self.rank[other] < self.rank[self.items[place]]
         return margin < -TIED or (margin <= TIED and worse)
 
     # -- words --------------------------------------------------------------------------------------------------------
 
     def wrong(self, words: str, place: int, other: int) -> list[str]:
-        """Return which claims of a sentence about a newcomer are wrong, and of which cause it is silent.
+        """Return which claims of a sentence about a newcomer its exchange refutes.
 
         Args:
             words: ``for_users`` of a reason.
@@ -155,23 +157,15 @@ class Exchanges:
         """
         claims = Claims(words, self.names)
         found: list[str] = []
+        if claims.none_alone:  # a claim about the rule run again, see ``FullReruns``
+            return found
         if self.is_lost(place, other):
             return ["it claims a cause for an exchange that is lost"] if claims.variety or claims.history else []
         price, history = (self.is_lost(place, other, without=it) for it in ("price", "history"))
-        history = history and self.personal
-        if claims.none_alone:
-            if price or history or not self.is_lost(place, other, without="price and history"):
-                found.append("one cause decides alone")
-        else:
-            by_name = bool(claims.for_variety) and self.is_lost(place, other, hidden=claims.for_variety)
-            if claims.variety and not price and not by_name:
-                found.append("wrong driver")
-            if claims.history and not history:
-                found.append("the history is not needed")
-            if price and not claims.variety:
-                found.append("silent about the price")
-            if history and not claims.history:
-                found.append("silent about the history")
+        found += ["wrong driver"] if claims.variety and not price else []
+        found += ["the history is not needed"] if claims.history and not (history and self.personal) else []
+        found += ["variety decides here, and not elsewhere"] if claims.variety_elsewhere and price else []
+        found += ["the history decides here, and not elsewhere"] if claims.history_elsewhere and history else []
         found += self._wrong_names(claims, place, other)
         return found
 
@@ -201,7 +195,13 @@ class Claims:
     """
 
     def __init__(self, words: str, names: list[str]) -> None:
-        self.none_alone = "no single one of these decides" in words
+        self.none_alone = "either alone is enough" in words
+        elsewhere = re.search(r"because other places changed ([^;]*)", words)
+        self.variety_elsewhere, self.history_elsewhere = (
+            bool(elsewhere) and it in elsewhere[1]  # type: ignore[index]
+            for it in ("for variety", "to match your history")
+        )
+        words = words.replace(elsewhere[0], "") if elsewhere else words
         self.variety = "for variety" in words
         self.history = "match your history" in words
         about = re.search(r"for variety(?:: (.*?)\.$| \((.*?)\))", words)
@@ -221,3 +221,62 @@ def _named(words: str, names: list[str]) -> list[int]:
     """Return the numbers of the categories that words name."""
     said = [it for it in re.split(", | and ", words.removesuffix(" together")) if it]
     return [names.index(it) for it in said]
+
+
+class FullReruns:
+    """One user's list, made again by the rule from data without a cause.
+
+    Args:
+        problem: What is served, with at most pins and shares as constraints.
+        rule: What made the list.
+        user: Row number of the user.
+        personal: Whether the rule weighs a history of the user.
+    """
+
+    def __init__(self, problem: Problem, rule: Rule, user: int, *, personal: bool) -> None:
+        self.problem, self.rule, self.user, self.personal = problem, replace(rule, limits={}), user, personal
+        history = replace(self.rule, history_weight=0.0)
+        self.at_price_0 = self._list(self.rule.at(0.0) if personal else history.at(0.0))
+        self.without_history = self._list(history)
+
+    def _list(self, rule: Rule) -> list[int]:
+        found: list[int] = self.problem.rank(rule, users=np.array([self.user]))[0][0].tolist()
+        return found
+
+    def stays_without(self, item: int, categories: Collection[int]) -> bool:
+        """Return whether the rule still shows an item that lacks these categories; constraints see the real one."""
+        matrix, row = self.problem.categories.dense().astype(np.float64), np.array([self.user])
+        matrix[item, list(categories)] = 0
+        features = Features(
+            vectors=self.problem.item_vectors,
+            categories=matrix,
+            user_categories=self.problem.features.intents(self.problem.seen.n_rows)[row],
+        )
+        items, scores = self.problem.candidates_after([], self.rule.candidates, row)
+        method = self.problem.constrained(self.rule.reranker(), users=row, k=self.rule.k)
+        pool, pins = method.pool_and_pins(items, scores, self.rule.k, features)
+        chosen = method.inner.choose(pool, int((pins < 0).sum()), features).numpy()
+        found = method.repaired(pool, chosen, pins, self.problem.features.of_users(row))[0]
+        return item in pool.items[0].numpy()[found[found >= 0]].tolist()
+
+    def wrong(self, claims: Claims, item: int) -> list[str]:
+        """Return which claims of a sentence about a newcomer the rule run again refutes.
+
+        Args:
+            claims: What ``for_users`` of its reason claims.
+            item: Its number.
+        """
+        price, history = item in self.at_price_0, self.personal and item in self.without_history
+        if claims.none_alone:
+            return [f"{what} alone decides" for what, stays in (("price", price), ("history", history)) if not stays]
+        variety = claims.variety or claims.variety_elsewhere
+        of_history = claims.history or claims.history_elsewhere
+        found = ["there at price 0"] if variety and price else []
+        found += ["there without the history"] if of_history and (history or not self.personal) else []
+        for some, together in ((claims.for_variety, claims.together), (claims.for_history, claims.history_together)):
+            sets = [some] if together else [[it] for it in some]
+            if any(self.stays_without(item, it) for it in sets if it):
+                found.append("there without the categories")
+        found += ["silent: leaves at price 0"] if not variety and not price else []
+        found += ["silent: leaves without the history"] if self.personal and not of_history and not history else []
+        return found

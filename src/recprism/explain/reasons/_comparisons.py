@@ -15,6 +15,7 @@ from recprism.explain.reasons._words import Comparison, Crossing, Id
 from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, crossing, first_present
 from recprism.explain.reasons.compared import Compared, compare
 from recprism.explain.reasons.reason import Reason, plain
+from recprism.explain.reasons.reruns import Reruns
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import compares_vectors
 from recprism.rule.rule import Rule
@@ -93,7 +94,20 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
         base=[number for number in page.problem.base_lists[page.user].tolist() if number >= 0],
         enters=enters,
         repaired_by=lambda at: _repaired_by(page, int(pool[at])),
+        reruns=None if page.tied else _reruns(page, goals, by_vectors),
         vectors=(pool, *terms.directions) if by_vectors else None,
+    )
+
+
+def _reruns(page: Page, goals: tuple[Any, ...], by_vectors: bool) -> Reruns:
+    return Reruns(
+        items=page.candidates,
+        relevance=page.relevance,
+        places=page.free,
+        goals=goals,
+        at_price_0=lambda: page.objective_at(0.0).arrays(),
+        repaired=page.repaired,
+        by_vectors=by_vectors,
     )
 
 

@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from recprism.budget.problem import Problem
 from recprism.errors import InputError
-from recprism.explain.reasons.codes import GRID, PRECISION
+from recprism.explain.reasons.codes import GRID, NO_REASONS, PRECISION
 from recprism.explain.reasons.compared import Groups
 from recprism.rule import Features, ListSearch, Rule, category_probabilities
 from recprism.rule.constraints.constrained import Constrained
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.resolved import ShareLimits
+from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rule.limits import beyond_limits
 from recprism.rule.list_search import goal_units
@@ -91,10 +92,7 @@ class Page:
         rule = _with_unit(problem, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
         if rule.goal.function is not None:
-            raise InputError(
-                f"the goal {rule.goal.function.name} is a function of whole lists, so no item has a share of its "
-                "value; there are reasons for goals that recprism knows"
-            )
+            raise InputError(NO_REASONS.format(rule.goal.function.name))
         if rule.boosts is not None:
             raise InputError("this rule boosts items for all users; `recprism explain RUN` says why each is boosted")
         items, scores = problem.candidates_after([], rule.candidates, rows)
@@ -192,7 +190,24 @@ class Page:
     @cached_property
     def objective(self) -> Objective:
         """The objective of this user's lists."""
-        return self._objective(self.rule.at(self.trade_off).reranker())
+        return self.objective_at(self.trade_off)
+
+    def objective_at(self, trade_off: float) -> Objective:
+        """Return the objective of this user's lists at a trade-off."""
+        return self._objective(self.rule.at(trade_off).reranker())
+
+    @property
+    def free(self) -> int:
+        """Places that the search fills; pins have the others."""
+        return int((self.pins[self.row] < 0).sum())
+
+    def repaired(self, chosen: Ints) -> Ints:
+        """Return the positions of a list, (m,), after exchanges for shares."""
+        if not self.method.constraints.shares:
+            return chosen
+        only = np.array([self.row])
+        found = self.method.repaired(self._own_pool, chosen[None], self.pins[only], self.features.of_users(only))[0]
+        return np.asarray(found[found >= 0])
 
     def goal_values(self) -> dict[str, float]:
         """Return what the list reaches of each goal, as its metric counts it; pins are left out."""
@@ -207,10 +222,13 @@ class Page:
         return found
 
     def _objective(self, method: ListSearch) -> Objective:
+        features = self.features.of_users(np.array([self.row]))
+        return Objective.of(method, self._own_pool, max(1, self.free), features)
+
+    @cached_property
+    def _own_pool(self) -> Pool:
         only = np.array([self.row])
-        pool = Pool(self.pool.items[only], self.pool.relevance[only], self.pool.lengths[only], self.pool.n_items)
-        free = max(1, int((self.pins[self.row] < 0).sum()))
-        return Objective.of(method, pool, free, self.features.of_users(only))
+        return Pool(self.pool.items[only], self.pool.relevance[only], self.pool.lengths[only], self.pool.n_items)
 
     @cached_property
     def shown_elsewhere(self) -> Ints | None:
@@ -229,6 +247,23 @@ class Page:
         items = np.where(lists >= 0, self.candidates[lists], -1)
         user = np.zeros(len(lists), np.int64)
         return self.objective.parts(items, self.relevance[lists], users=user, shown=self.shown_elsewhere)
+
+    def change_to(self, other: Page) -> dict[str, float] | None:
+        """Value the list of another page by this one: its rule, its user, and the scale of its scores.
+
+        Returns:
+            Part -> value of the other list minus that of this page's own list; None if the other list fills places that
+            are pinned here, or has an item without a score.
+        """
+        items = other.candidates[other.chosen]
+        scores = np.array([self.ranked[number][1] for number in items.tolist()])
+        if len(items) > self.free or not len(self.candidates) or np.isnan(scores).any():
+            return None
+        best, last = (self.ranked[number][1] for number in self.candidates[[0, -1]].tolist())
+        relevance = (scores - last) / (best - last if best > last else 1.0)
+        one = np.zeros(1, np.int64)
+        found = self.objective.parts(items[None], relevance[None], users=one, shown=self.shown_elsewhere).values[0]
+        return dict(zip(PARTS, (found - self.own_parts).tolist(), strict=True))
 
     @cached_property
     def own_parts(self) -> NDArray[np.float64]:

@@ -23,8 +23,8 @@ BY_CONSTRAINT_FOR_USERS = {
     "tail_floor": "Shown to give less popular items a place.",
 }
 WITHOUT = {"price": "at price 0", "history": "without the user's history"}
-VARIETY = ("new_category", "less_repetition", "distance", "shown_nowhere_else")
-FOR_USERS = {"variety": "for variety", "history": "to match your history", "match": "as a good match"}
+FOR_USERS = {"variety": "for variety", "history": "to match your history"}
+ELSEWHERE = {"variety_elsewhere": "for variety", "history_elsewhere": "to match your history"}
 IN_BRIEF = {
     "less_repetition": "repeats fewer categories of the list",
     "distance": "differs more from the rest of the list",
@@ -137,13 +137,28 @@ def points(value: float) -> str:
 
 def margin(against: Comparison) -> str:
     """Describe a margin and its parts, the largest first, and the margins without causes; 0.00 is left out."""
-    shown = sorted(against.parts.items(), key=lambda pair: -abs(pair[1]))
-    words = [f"{part} {'+' if value > 0 else ''}{points(value)}" for part, value in shown if points(value) != "0.00"]
-    of_parts = f" ({', '.join(words)})" if words else ""
     changes = {WITHOUT[what]: value for what, value in (against.without or {}).items()}
     changes |= {f"without {name}": value for name, value in (against.without_categories or {}).items()}
     otherwise = "".join(f"; {what} {points(value)}" for what, value in changes.items())
-    return f"it is worth {points(against.margin)} points more to the list{of_parts}{otherwise}"
+    return f"it is worth {points(against.margin)} points more to the list{of_parts(against.parts)}{otherwise}"
+
+
+def of_parts(parts: Mapping[str, float]) -> str:
+    """Name the parts of a value in points, the largest first; 0.00 is left out."""
+    shown = sorted(parts.items(), key=lambda pair: -abs(pair[1]))
+    words = [f"{part} {'+' if value > 0 else ''}{points(value)}" for part, value in shown if points(value) != "0.00"]
+    return f" ({', '.join(words)})" if words else ""
+
+
+def worth(change: Mapping[str, float]) -> str:
+    """Describe what a new list is worth against the old one, by the rule as it is."""
+    value = sum(change.values())
+    than = (
+        "as much as the old one"
+        if points(value) == "0.00"
+        else f"{points(abs(value))} points {'more' if value > 0 else 'less'}"
+    )
+    return f"by the rule as it is, the new list is worth {than}{of_parts(change)}"
 
 
 def categories_named(names: Sequence[str], together: bool) -> str:

@@ -20,6 +20,11 @@ OF_HISTORY = PARTS.index("history")  # relevance is the first part, the history 
 GOALS = ("coverage", "alpha_dcg", "distance", "exposure")
 """Parts that have no value at price 0."""
 TOGETHER = "together"
+VARIETY = ("new_category", "less_repetition", "distance", "shown_nowhere_else")
+VARIETY_ELSEWHERE, HISTORY_ELSEWHERE, NO_SINGLE_CAUSE = "variety_elsewhere", "history_elsewhere", "no_single_cause"
+NO_REASONS = (
+    "the goal {} is a function of whole lists, so no item has a share of its value, and there is no reason for an item"
+)
 PINNED = ("pinned",)
 LIMIT = "limit"
 ORDER = 1e-9  # above rounding errors of equal matches, below any other difference
@@ -73,6 +78,27 @@ def causes_of(parts: Sequence[float], bar: float, *, personal: bool) -> list[str
         codes += [TOGETHER] if len(jointly) > 1 else []
         codes += [names[at] for at in jointly]
     return codes if personal else list(dict.fromkeys(codes))
+
+
+def agreed(codes: Sequence[str], needs: Sequence[str], goes_without: Sequence[str]) -> list[str]:
+    """Return the codes of a newcomer: causes on which its exchange and the rule run again agree.
+
+    Args:
+        codes: What decides its exchange.
+        needs: Without each of these alone, it loses the exchange: "price" and "history".
+        goes_without: Without each of these alone, the rule makes a list without it.
+    """
+    if not goes_without:
+        return [NO_SINGLE_CAUSE]
+    variety, history = ("price" in goes_without, "history" in goes_without)
+    found = []
+    for code in codes:
+        if code == "history":
+            found += [code] if history and "history" in needs else []
+        elif code == TOGETHER or code in VARIETY:
+            found += [code] if variety and "price" in needs else []
+    found += [VARIETY_ELSEWHERE] if variety and not {*found} & {*VARIETY} else []
+    return found + ([HISTORY_ELSEWHERE] if history and "history" not in found else [])
 
 
 def deciding(effects: Sequence[float], without: Sequence[float], together: float, bar: float) -> tuple[list[int], bool]:

@@ -12,8 +12,20 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import Id
 from recprism.explain._kernels.comparisons import compare_lists
-from recprism.explain.reasons.codes import GOALS, ORDER, PINNED, TIED, bar_of, causes_of, deciding
+from recprism.explain.reasons.codes import (
+    GOALS,
+    ORDER,
+    PINNED,
+    TIED,
+    TOGETHER,
+    VARIETY,
+    agreed,
+    bar_of,
+    causes_of,
+    deciding,
+)
 from recprism.explain.reasons.reason import SCHEMA
+from recprism.explain.reasons.reruns import Hidden, Reruns
 from recprism.rule.kernels.parts import PARTS
 
 Ints = NDArray[np.int64]
@@ -122,6 +134,7 @@ class Compared:
         base: Item numbers of the whole list by relevance alone.
         enters: Position -> where the item enters the list.
         repaired_by: Position -> the code of the constraint that put the item there.
+        reruns: Makes the list again without a cause; None if the lists of other users would change with it.
         vectors: Item numbers of the candidates, (n,), vectors and what they are multiplied by to have length 1; None if
             no goal looks at distances of vectors.
     """
@@ -140,6 +153,7 @@ class Compared:
     base: Sequence[int]
     enters: Enters | None = None
     repaired_by: Callable[[int], str] = lambda _: "share"
+    reruns: Reruns | None = None
     vectors: tuple[Ints, NDArray[Any], NDArray[Any]] | None = None
 
     def reasons(
@@ -163,12 +177,14 @@ class Compared:
         """
         new, base_has = self._new(), {category for number in self.base for category in self.categories(number)}
         in_base, of_search = set(base), self._of_search()
-        found = []
+        found, decided, newcomers = [], [], []
         for place, item in enumerate(ids):
             pinned, newcomer, score = self.pinned[place], item not in in_base, scores[place]
             own = self._of_pin(item) if pinned else next(of_search)
             if not pinned:
-                self._explain(own, self.categories(self.numbers[place]) if newcomer else None, base_has)
+                at, categories = own["exchange"][0], self.categories(self.numbers[place]) if newcomer else None
+                if self._explain(own, categories, base_has) and categories is not None:
+                    newcomers.append((at, own, {self.names[it]: it for it in categories}))
             found.append(
                 {
                     "schema": SCHEMA,
@@ -180,10 +196,11 @@ class Compared:
                     "score": None if isnan(score) else score,
                     "newcomer": newcomer,
                     "new_categories": new[place],
-                    **own,
                 }
             )
-        return found
+            decided.append(own)
+        self._run_again(newcomers)
+        return [{**one, **own} for one, own in zip(found, decided, strict=True)]
 
     def _of_pin(self, item: Id) -> dict[str, Any]:
         """Return what is known of a pinned item."""
@@ -243,8 +260,10 @@ class Compared:
         found = enters(at)
         return None if found is None else {"present": found[0], "absent": found[1]}
 
-    def _explain(self, own: dict[str, Any], categories: list[int] | None, base_has: set[int]) -> None:
+    def _explain(self, own: dict[str, Any], categories: list[int] | None, base_has: set[int]) -> bool:
         """Write what decides an item's exchange: the codes, and of a newcomer the categories and margins without them.
+
+        It returns whether an exchange decides, and not a constraint.
 
         Args:
             own: What is known of the item.
@@ -255,25 +274,26 @@ class Compared:
         own.update(_decided())
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
             own["codes"] = [self.repaired_by(at)]
-            return
+            return False
         if against is None:
             own["codes"] = [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
-            return
+            return False
         margin, parts, bar = against["margin"], against["parts"], bar_of(at, other)
         own["codes"] = self.codes(at, other, [*parts.values()])
         personal = self.differences.personal
-        against["without"] = {"price": margin - sum(parts[name] for name in GOALS)}
+        of_goals = GOALS if personal else (*GOALS, "history")
+        against["without"] = {"price": margin - sum(parts[name] for name in of_goals)}
         if personal:
             against["without"]["history"] = margin - parts["history"]
         if margin > TIED:
             own["needs"] = [what for what, value in against["without"].items() if value <= bar]
         if categories is None:
-            return
+            return True
         named = [self.names[it] for it in categories]
         margins = zip(named, without, for_variety, for_history, strict=False)
         against["without_categories"] = {it: value for it, value, one, two in margins if one > TIED or two > TIED}
         if margin <= TIED:
-            return
+            return True
         decide = {
             "for_variety": deciding(for_variety, without, together[0], bar),
             "for_history": deciding(for_history, without, together[1], bar),
@@ -282,6 +302,38 @@ class Compared:
             own[name] = [named[it] for it in some]
             own["together"] += [name] if jointly else []
         own["base_lacks"] = [named[it] for it in decide["for_variety"][0] if categories[it] not in base_has]
+        return True
+
+    def _run_again(self, newcomers: list[tuple[int, dict[str, Any], dict[str, int]]]) -> None:
+        """Keep, of the causes of newcomers, those on which the rule run again agrees.
+
+        Args:
+            newcomers: Position, what decides the exchange, and name -> number of its categories.
+        """
+        reruns, personal, asked = self.reruns, self.differences.personal, list[Hidden]()
+        if not newcomers:
+            return
+        if reruns is not None:  # without the price and a history, it is the base list
+            lists = {"price": reruns.without_price() if personal else set[int]()}
+            lists |= {"history": reruns.without_history()} if personal else {}
+        for at, own, numbers in newcomers:
+            if reruns is not None:
+                own["goes_without"] = [what for what, some in lists.items() if at not in some]
+            elif not own["needs"] and TOGETHER not in own["codes"]:  # it is there by a tie, or the search ended early
+                continue
+            else:
+                own["goes_without"] = own["needs"]
+            own["codes"] = agreed(own["codes"], own["needs"], own["goes_without"])
+            if not {*own["codes"]} & {*VARIETY}:
+                _keep(own, "for_variety", [])
+            if "history" not in own["codes"]:
+                _keep(own, "for_history", [])
+            asked += [(at, _numbers(some, numbers)) for some in _claims(own)]
+        stays = {} if reruns is None else reruns.stays_without([*dict.fromkeys(asked)])
+        for at, own, numbers in newcomers:
+            for name in ("for_variety", "for_history"):
+                claims = [some for some in _claims(own, (name,)) if not stays.get((at, _numbers(some, numbers)), False)]
+                _keep(own, name, [it for some in claims for it in some])
 
     def codes(self, at: int, other: int, parts: Sequence[float]) -> list[str]:
         """Return why an item stays, or stays out: what decides its exchange, or why it loses none.
@@ -310,4 +362,27 @@ class Compared:
 
 def _decided() -> dict[str, list[str]]:
     """Return what decides nothing."""
-    return {"needs": [], "for_variety": [], "for_history": [], "together": [], "base_lacks": []}
+    names = ("needs", "goes_without", "for_variety", "for_history", "together", "base_lacks")
+    return {name: [] for name in names}
+
+
+def _claims(own: dict[str, Any], names: Sequence[str] = ("for_variety", "for_history")) -> list[list[str]]:
+    """Return the sets of categories that are causes of a newcomer: each one, or all of them together."""
+    found = []
+    for name in names:
+        some = own[name]
+        found += [some] if some and name in own["together"] else [[it] for it in some]
+    return found
+
+
+def _numbers(names: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sorted(numbers[it] for it in names))
+
+
+def _keep(own: dict[str, Any], name: str, categories: list[str]) -> None:
+    """Keep some of the categories that are causes."""
+    own[name] = categories
+    if not categories and name in own["together"]:
+        own["together"].remove(name)
+    if name == "for_variety":
+        own["base_lacks"] = [it for it in own["base_lacks"] if it in categories]

@@ -182,4 +182,5 @@ def what_if(
         parts_after=parts[1],
         goals_before=old.goal_values(),
         goals_after=new.goal_values(),
+        change=old.change_to(new),
     )

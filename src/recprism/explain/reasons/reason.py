@@ -13,11 +13,11 @@ from recprism.explain.reasons._words import (
     BY_CONSTRAINT,
     BY_CONSTRAINT_FOR_USERS,
     CHANGES,
+    ELSEWHERE,
     FOR_USERS,
     HINDRANCES,
     HINDRANCES_FOR_USERS,
     IN_BRIEF,
-    VARIETY,
     Comparison,
     Crossing,
     Id,
@@ -31,11 +31,12 @@ from recprism.explain.reasons._words import (
     moves,
     named,
     upper,
+    worth,
     would_be,
 )
-from recprism.explain.reasons.codes import TOGETHER
+from recprism.explain.reasons.codes import NO_SINGLE_CAUSE, VARIETY
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the keys and codes of :meth:`Reason.to_dict` and its relatives."""
 
 CODES = {
@@ -50,6 +51,9 @@ CODES = {
     "shown_nowhere_else": "It loses the exchange if it does not count that no other list shows it.",
     "history": "It loses the exchange if the user's history does not count.",
     "together": "The codes after this one decide together: it loses the exchange without all of them, not without one.",
+    "variety_elsewhere": "A newcomer that leaves at price 0 because other places change: its exchange needs no price.",
+    "history_elsewhere": "The same without the user's history.",
+    "no_single_cause": "A newcomer that stays without variety, stays without the history, and leaves without both.",
     "only_candidate": "No other candidate could take its place.",
     "tie": "Another list is worth the same; the more relevant item wins.",
     "search": "The search ended at this list although one exchange would be worth more.",
@@ -61,10 +65,11 @@ CODES = {
 """Stable codes of reasons, and what they mean.
 
 The exchange is that of the item for the one that it replaced, or for the runner-up of its place. The other places stay
-as they are. For an item outside of the list, it is the exchange that the item in the list wins.
+as they are. For an item outside of the list, it is the exchange that the item in the list wins. A cause of a newcomer
+also holds if the rule makes the whole list again without it.
 """
 
-NAMES = ("codes", "new_categories", "needs", "for_variety", "for_history", "together", "base_lacks")
+NAMES = ("codes", "new_categories", "needs", "goes_without", "for_variety", "for_history", "together", "base_lacks")
 
 
 class _Result(Displayed):
@@ -90,10 +95,12 @@ class Reason(_Result):
         newcomer: Whether the base list lacks it.
         new_categories: Categories that no other item of the list has.
         needs: "price" and "history": without each of these alone, the item loses the exchange.
-        for_variety: Categories of a newcomer without which it loses the exchange, and which add variety, the strongest
-            first.
-        for_history: Categories of a newcomer without which it loses the exchange, and which fit the user's history.
-        together: "for_variety" or "for_history" if no single one of its categories decides, but all together do.
+        goes_without: The same for a newcomer if the rule makes the whole list again: without each of these alone, it is
+            not there.
+        for_variety: Categories of a newcomer that add variety, the strongest first. Without each of them it loses the
+            exchange, and it is not there if the rule runs again.
+        for_history: The same for categories that fit the user's history.
+        together: "for_variety" or "for_history" if no single one of its categories decides the exchange, but all do.
         base_lacks: The categories of ``for_variety`` that no item of the base list has.
         adds: Part of the objective -> what the list loses if the place stays empty.
         replaced: The item of the base list that left for a newcomer, as a comparison of both in this place.
@@ -112,6 +119,7 @@ class Reason(_Result):
     newcomer: bool
     new_categories: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
+    goes_without: tuple[str, ...] = ()
     for_variety: tuple[str, ...] = ()
     for_history: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
@@ -158,14 +166,22 @@ class Reason(_Result):
                 f"{best} No other item here has {joined(self.new_categories, 'or')}." if self.new_categories else best
             )
         causes = self._causes(name)
-        if not causes or {*causes} == {"match"}:
+        elsewhere = [words for code, words in ELSEWHERE.items() if code in self.codes]
+        n = len(causes) + len(elsewhere)
+        if not n:
             return best
-        if len(causes) == 1:
+        if n == len(causes) == 1:
             ((why, detail),) = causes.items()
             return f"Added {FOR_USERS[why]}: {detail}." if detail else f"Added {FOR_USERS[why]}."
         clauses = [f"{FOR_USERS[why]} ({detail})" if detail else FOR_USERS[why] for why, detail in causes.items()]
-        needed = "it needs both" if len(causes) == 2 else "it needs all of them"
-        return f"Added {joined(clauses)}; {'no single one of these decides' if first == TOGETHER else needed}."
+        clauses += [f"because other places changed {joined(elsewhere)}"] if elsewhere else []
+        return f"Added {joined(clauses)}{self._how_many(n)}."
+
+    def _how_many(self, n: int) -> str:
+        """Say how many of n causes it needs."""
+        if self.codes[0] == NO_SINGLE_CAUSE:
+            return "; either alone is enough"
+        return "; it needs both" if n > 1 else ""
 
     def in_brief(self, name: Name = item_name) -> str:
         """Describe why a new item came: what decides, what it replaces, and its rank by relevance."""
@@ -177,26 +193,26 @@ class Reason(_Result):
             parts += [IN_BRIEF[code] for code in self.codes if code in IN_BRIEF][:1]
         if "history" in causes:
             parts.append(f"fits {causes['history'] or 'the categories'} of the user's history")
-        if "match" in causes:
-            parts.append("matches the user better")
+        elsewhere = [words for code, words in ELSEWHERE.items() if code in self.codes]
+        parts += [f"comes because other places changed {joined(elsewhere)}"] if elsewhere else []
         if not parts and not self.newcomer:
             parts.append("stays")
-        if first == TOGETHER and causes:
-            parts = [f"{joined(parts)}, and no single one of these decides"]
+        if first == NO_SINGLE_CAUSE:
+            parts = ["comes for variety and to match the user's history, and either alone is enough"]
         if self.replaced is not None:
             parts.append(f"replaces {name(self.replaced.item)}")
         parts.append("is outside the candidates by relevance" if self.rank is None else would_be(self.rank))
         return f"{upper('; '.join(parts))}."
 
     def _causes(self, name: Name) -> dict[str, str]:
-        """Return what decides a newcomer's exchange, and the words for each: variety, history, match."""
-        found, of_goals = {}, any(code in VARIETY for code in self.codes)
-        if of_goals and (self.codes[0] == TOGETHER or "price" in self.needs or self.for_variety):
+        """Return what decides a newcomer's own place, and the words for each: variety and history."""
+        if self.codes[0] == NO_SINGLE_CAUSE:
+            return {"variety": "", "history": ""}
+        found = {}
+        if any(code in VARIETY for code in self.codes):
             found["variety"] = self._of_variety(name)
         if "history" in self.codes:
             found["history"] = categories_named(self.for_history, "for_history" in self.together)
-        if "relevance" in self.codes:
-            found["match"] = ""
         return found
 
     def _of_variety(self, name: Name) -> str:
@@ -306,6 +322,8 @@ class WhatIf(_Result):
         parts_after: The same in the new list, under its own prices and candidates.
         goals_before: Goal -> what the old list reaches, as its metric counts it; pins are left out.
         goals_after: The same for the new list.
+        change: Part of the objective -> value of the new list minus that of the old one. The rule and the history as
+            they are value both. None if the new list has an item without a score, or fills places of pins.
     """
 
     user: Id
@@ -318,6 +336,7 @@ class WhatIf(_Result):
     parts_after: Mapping[str, float]
     goals_before: Mapping[str, float]
     goals_after: Mapping[str, float]
+    change: Mapping[str, float] | None = None
 
     def sentence(self, name: Name = item_name) -> str:
         """Describe how the list changes; ``name`` returns the words for an item id."""
@@ -328,7 +347,8 @@ class WhatIf(_Result):
             return f"{changes}: {order[0].lower()}{order[1:]}."
         came, left = moves(self.came, "comes in", "come in", name), moves(self.left, "leaves", "leave", name)
         goals = [f"{goal} goes from {self.goals_before[goal]:.4f} to {it:.4f}" for goal, it in self.goals_after.items()]
-        return f"{changes}: {came}, {left}; {joined(goals)}."
+        value = "" if self.change is None else f"; {worth(self.change)}"
+        return f"{changes}: {came}, {left}; {joined(goals)}{value}."
 
 
 def plain(value: Any) -> Any:

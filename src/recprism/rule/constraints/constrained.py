@@ -69,7 +69,7 @@ class Constrained:
         items = np.full((pool.n_users, 0), -1)
         if free.any():
             pool = pool.at_least(pins.shape[1])
-            positions = self._repaired(pool.to("cpu"), self._positions(pool, free, features), pins, features)
+            positions = self.repaired(pool.to("cpu"), self._positions(pool, free, features), pins, features)
             items = np.where(positions >= 0, np.take_along_axis(pool.items.cpu().numpy(), positions, 1), -1)
         return with_pins(items, pins)
 
@@ -170,7 +170,7 @@ class Constrained:
             )
         return given
 
-    def _repaired(
+    def repaired(
         self, pool: Pool, positions: NDArray[np.int64], pins: NDArray[np.int64], features: Features
     ) -> NDArray[np.int64]:
         """Return the positions, (n_users, free), after the exchanges for shares and tail."""
