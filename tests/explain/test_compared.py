@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -16,10 +17,14 @@ from recprism.explain._kernels.matching import cheapest_match
 from recprism.explain.reasons.codes import ORDER, TIED
 from recprism.explain.reasons.compared import compare
 from recprism.rule import ListSearch
+from recprism.rule.earlier import earlier_of
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import looks_at_order
+from recprism.rule.kernels.worth import DISTANCE
+from recprism.rule.list_search import terms_of
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
+from recprism.rule.terms import Terms
 from recprism.testing._candidates import make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (
@@ -36,18 +41,33 @@ GOALS: tuple[dict[str, float], ...] = (
 
 def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -> tuple[Any, Any]:
     """The parts of one list, (6,), and those of each category, (2, n_categories), as the definitions say."""
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = goals
+    (
+        indptr,
+        indices,
+        n_categories,
+        unit,
+        known,
+        shown,
+        prices,
+        discount,
+        fading,
+        intents,
+        filling,
+        left_by_pages,
+        past,
+    ) = goals
     accuracy, category, alpha_dcg, distance, alone, history, repeats, by_relevance, _ = prices
     found, by_category = dict.fromkeys(PARTS, 0.0), np.zeros((2, n_categories))
     before: Counter[int] = Counter()
-    left: defaultdict[int, float] = defaultdict(lambda: 1.0)
+    fresh, past = (rows[user % len(rows)] for rows in (left_by_pages, past))
+    left = dict(enumerate(fresh.tolist()))
     listed = [(place, item, own) for place, (item, own) in enumerate(zip(items, relevance, strict=True)) if item >= 0]
     for place, item, own in listed:
         found["relevance"] += accuracy * own * discount[place]
         found["exposure"] += alone * (shown[item] == 0)
         gain = own if by_relevance else 1.0
         for s in indices[indptr[item] : indptr[item + 1]].tolist():
-            by_category[:, s] += category * (before[s] == 0), alpha_dcg * gain * left[s] * fading[place]
+            by_category[:, s] += category * fresh[s] * (before[s] == 0), alpha_dcg * gain * left[s] * fading[place]
             left[s] *= 1 - repeats * gain
             if history:
                 found["history"] += history * intents[user, s] * (filling[before[s] + 1] - filling[before[s]])
@@ -55,7 +75,18 @@ def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -
     found["coverage"], found["alpha_dcg"] = by_category.sum(1)
     for a, b in combinations([item for _, item, _ in listed], 2):
         found["distance"] += distance * (1 - unit[a] @ unit[b]) if distance and known[a] and known[b] else 0.0
+    for _, item, _ in listed if distance and len(past) else []:
+        found["distance"] += distance * (past[-1] - unit[item] @ past[:-1]) if known[item] else 0.0
     return np.array([*found.values()]), by_category
+
+
+def after_pages(terms: Terms, generator: np.random.Generator) -> Terms:
+    """The same terms after pages with 1 to 6 items for each user."""
+    n_users, n_items = len(terms.intents), len(terms.categories[0]) - 1
+    users = np.repeat(np.arange(n_users), generator.integers(1, 7, n_users))
+    shown = users, generator.integers(0, n_items, len(users)), generator.random(len(users))
+    directions = terms.directions if terms.prices[DISTANCE] else None
+    return replace(terms, earlier=earlier_of(*shown, n_users, terms.categories, directions))
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,15 +98,26 @@ def plain_parts(goals: tuple[Any, ...], user: int, items: Any, relevance: Any) -
     k=st.integers(1, 6),
     ties=st.booleans(),
     limited=st.booleans(),
+    pages=st.booleans(),
 )
 def test_items_are_compared_as_by_plain_loops(
-    seed: int, goals: dict[str, float], trade_off: float, history_weight: float, k: int, ties: bool, limited: bool
+    seed: int,
+    goals: dict[str, float],
+    trade_off: float,
+    history_weight: float,
+    k: int,
+    ties: bool,
+    limited: bool,
+    pages: bool,
 ) -> None:
     world = make_candidates(seed, n_users=1, n_candidates=11, n_items=24, coarse=ties, padded=ties)
     features, generator = world.features, np.random.default_rng(seed)
     method = ListSearch(trade_off=trade_off, goals=goals, history_weight=history_weight)
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items).at_least(k)
-    arrays = Objective.of(method, pool, k, features).arrays(generator.integers(0, 2, 24))
+    objective = Objective.of(method, pool, k, features)
+    if pages:
+        objective = Objective(after_pages(objective.terms, generator))
+    arrays = objective.arrays(generator.integers(0, 2, 24))
     n = int(pool.lengths[0])
     items, relevance = pool.items.numpy()[:, :n], pool.relevance.numpy()[:, :n]
     own = generator.permutation(n)[: min(k, n)]
@@ -122,7 +164,10 @@ def test_lists_are_worth_what_the_definitions_say(seed: int, goals: dict[str, fl
     features, generator = world.features, np.random.default_rng(seed)
     method = ListSearch(trade_off=0.4, goals=goals, history_weight=history_weight)
     pool = Pool.of(world.candidates, world.scores, features.device, features.n_items)
-    objective, shown = Objective.of(method, pool, k, features), generator.integers(0, 2, 24)
+    objective, shown = (
+        Objective(after_pages(terms_of(method, pool, k, features), generator)),
+        generator.integers(0, 2, 24),
+    )
     lists = np.where(generator.random((4, k)) < 0.2, -1, pool.items.numpy()[:, :k])
     users, relevance = generator.permutation(4), pool.relevance.numpy()[:, :k]
     found = objective.parts(lists, relevance, users=users, shown=shown)

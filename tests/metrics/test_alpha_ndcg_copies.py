@@ -192,6 +192,8 @@ def search_terms(member: NDArray[np.bool_], k: int) -> tuple[Any, ...]:
         terms.fading,
         no_intents,
         terms.filling,
+        np.ones(member.shape[1]),
+        np.zeros(0),
     )
 
 

@@ -40,14 +40,14 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
     shown, counts = np.zeros(len(indptr), np.int64), tuple(np.zeros((2, n_categories), np.int64))
     intents = terms.intents[user]
     goals = (indptr, indices, *terms.directions, shown, terms.prices, terms.discount, terms.fading, intents)
-    goals = (*goals, terms.filling)
+    goals = (*goals, terms.filling, np.ones(n_categories), np.zeros(0))
     depth, unit = n if terms.prices[DISTANCE] > 0 else 0, terms.directions[0]
     columns = np.ascontiguousarray(unit[items[:depth]].T)
     state = (
         np.empty(n, np.bool_),
         np.empty(n),
         np.empty((depth, depth)),
-        (np.zeros(depth, np.bool_), columns),
+        (np.zeros(depth, np.bool_), columns, np.zeros(depth)),
         counts,
         np.empty(n, np.bool_),
         tuple(np.zeros((2, n_categories))),

@@ -24,6 +24,7 @@ class Asked(NamedTuple):
         constraints: Whether it adds constraints to those of the rule.
         dials: Whether it sets dials.
         history_age: Age of the stored history in seconds; None if it is not a stored one.
+        shown: Whether it comes after other pages.
     """
 
     trade_off: float
@@ -35,6 +36,7 @@ class Asked(NamedTuple):
     constraints: bool = False
     dials: bool = False
     history_age: float | None = None
+    shown: bool = False
 
 
 def differences(file: RuleFile, asked: Asked) -> tuple[str, ...]:
@@ -53,6 +55,7 @@ def differences(file: RuleFile, asked: Asked) -> tuple[str, ...]:
             asked.candidates < enough or (asked.candidates > most and file.boosts is None),
             f"{asked.candidates} candidates, tested with {most}",
         ),
+        (asked.shown, "items of earlier pages, tested without"),
         (asked.constraints, "constraints of the request"),
         (asked.dials, "dials set by the user"),
         (asked.scorer != tested.scorer, f"{scorer}, tested with {tested.scorer!r}"),

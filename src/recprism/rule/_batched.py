@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recprism.rule.earlier import nothing_earlier
 from recprism.rule.kernels.optimal import CHAIN, MOVES
 from recprism.rule.kernels.prices import TIE
 from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, CATEGORY, DISTANCE, HISTORY_WEIGHT, OF_FUNCTION, SHOWN
@@ -50,6 +51,12 @@ def _membership(terms: Terms, pool: Pool) -> Tensor:
     return table
 
 
+def _left(terms: Terms, users: Tensor) -> Tensor:
+    """Return the share of each category that earlier pages left to some users, or one row for all."""
+    earlier = nothing_earlier(terms.categories[2]) if terms.earlier is None else terms.earlier
+    return torch.from_numpy(earlier.of_users(users.cpu().numpy()).left)
+
+
 @dataclass(frozen=True, eq=False)
 class _Exchange:
     """The best exchange of each of R lists: gain, arriving and leaving position, (R,); the gain is -inf for none."""
@@ -78,7 +85,7 @@ class _Block:
         empty: Whether a place holds no candidate, (B, n) bool.
         table: Categories of all items, (n_items, n_categories) float64.
         discount: Discount of each place, (k,).
-        price: Price of one more category.
+        price: Price of one more item of each category that a list lacks, (B or 1, n_categories).
         intents: Price of the history times the users' weights of categories, (B, n_categories); None if they do not
             count.
         filling: How far n items fill a category, (k + 2,).
@@ -89,7 +96,7 @@ class _Block:
     empty: Tensor
     table: Tensor
     discount: Tensor
-    price: float
+    price: Tensor
     intents: Tensor | None
     filling: Tensor
 
@@ -107,7 +114,7 @@ class _Block:
             empty,
             table,
             torch.as_tensor(terms.discount[:k], device=pool.device),
-            float(prices[CATEGORY]),
+            float(prices[CATEGORY]) * _left(terms, users).to(pool.device),
             intents,
             torch.as_tensor(terms.filling, device=pool.device),
         )
@@ -125,7 +132,8 @@ class _Block:
 
     def _steps(self, times: Tensor, owner: Tensor) -> tuple[Tensor, Tensor]:
         """Gain of one more and loss of one fewer item of each category, (R, n_categories) each."""
-        more, fewer = self.price * (times == 0), self.price * (times == 1)
+        price = self.price[owner % len(self.price)]
+        more, fewer = price * (times == 0), price * (times == 1)
         if self.intents is not None:
             weight, n = self.intents[owner], times.long()
             now = self.filling[n]
@@ -223,7 +231,8 @@ class _Block:
     def _worth(self, lists: Tensor, owner: Tensor) -> Tensor:
         """Return the value of each list, (R,)."""
         times = self.table[self.items[owner].gather(1, lists)].sum(1)
-        worth = (self.value[owner].gather(1, lists) * self.discount).sum(1) + self.price * (times > 0).sum(1)
+        worth = (self.value[owner].gather(1, lists) * self.discount).sum(1)
+        worth = worth + (self.price[owner % len(self.price)] * (times > 0)).sum(1)
         if self.intents is not None:
             worth = worth + (self.intents[owner] * self.filling[times.long()]).sum(1)
         return worth

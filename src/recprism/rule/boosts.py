@@ -377,10 +377,10 @@ def _run(market: _Market, boost: Floats, rule: ListSearch, features: Features) -
     found = np.full(items.shape, -np.inf)
     terms = terms_of(rule, pool, market.k, features)
     lengths = (items >= 0).sum(1)
-    more = (*terms.categories, *terms.directions, shown, terms.prices, terms.discount, terms.fading)
+    more = terms.arrays(shown)
 
     def work(first: int, last: int) -> None:
-        args = items, relevance, lengths, positions, *more, terms.intents, terms.filling
+        args = items, relevance, lengths, positions, *more
         margins(first, last, *args, found)
 
     share_work(work, len(items), USERS_AT_ONCE)

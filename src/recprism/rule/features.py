@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
@@ -18,6 +19,7 @@ from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.tables import CategoryMatrix, Rows
 from recprism.rule._arrays import as_tensor
+from recprism.rule.earlier import Earlier
 
 HOW_TO_GIVE = {
     "vectors": "item vectors to compare: Features(vectors=<n_items x d>)",
@@ -85,6 +87,7 @@ class Features:
         self._shown = None if shown is None else self._amounts(shown, "shown", "(n_items,)", dims=1)
         self._providers = None if providers is None else self._numbered(providers)
         self._user_categories: Tensor | None = None
+        self.earlier: Earlier | None = None
         if user_categories is not None:
             wanted = self._amounts(user_categories, "user_categories", "(n_users, n_categories)", dims=2)
             self._user_categories = _as_probabilities(wanted, self.categories.n_cols)
@@ -137,6 +140,14 @@ class Features:
         some = copy(self)
         if self._user_categories is not None:
             some._user_categories = self._user_categories[torch.as_tensor(users, device=self.device)]
+        if self.earlier is not None:
+            some.earlier = self.earlier.of_users(np.asarray(users))
+        return some
+
+    def after(self, earlier: Earlier | None) -> Features:
+        """Return the features of lists that come after other pages."""
+        some = copy(self)
+        some.earlier = earlier
         return some
 
     def with_user_categories(self, user: int, weights: Tensor) -> Features:

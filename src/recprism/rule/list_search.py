@@ -96,6 +96,7 @@ def terms_of(method: ListSearch, pool: Pool, k: int, features: Features) -> Term
         features.intents(pool.n_users).cpu().numpy() if method.history_weight else np.zeros((pool.n_users, 0)),
         filling_of(k),
         function_in(goals),
+        features.earlier,
     )
 
 

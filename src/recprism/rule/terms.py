@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.rule.earlier import Earlier, nothing_earlier
 from recprism.rule.kernels.list_function import ListFunction
 
 
@@ -27,6 +28,7 @@ class Terms:
         intents: A user's weights of categories, (n_users, n_categories) float64.
         filling: How far n items fill a category, (k + 2,).
         function: A goal that is a function of the list.
+        earlier: What earlier pages leave to the lists; None if nothing was shown.
     """
 
     categories: tuple[NDArray[Any], NDArray[Any], int]
@@ -37,6 +39,7 @@ class Terms:
     intents: NDArray[np.float64]
     filling: NDArray[np.float64]
     function: ListFunction | None = None
+    earlier: Earlier | None = None
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -47,4 +50,5 @@ class Terms:
         """Return what the kernels take after the lists: ``shown`` is (n_items,); other ``prices`` may be given."""
         prices = self.prices if prices is None else prices
         goals = (*self.data, shown, prices, self.discount, self.fading)
-        return (*goals, self.intents, self.filling)
+        earlier = nothing_earlier(self.categories[2]) if self.earlier is None else self.earlier
+        return (*goals, self.intents, self.filling, *earlier)

@@ -101,3 +101,9 @@ def as_ids(given: Iterable[Id] | None, name: str) -> list[Id]:
     if isinstance(given, str):
         raise InputError(f"{name} is a list of ids, not the text {given!r}")
     return given.tolist() if isinstance(given, np.ndarray) else list(given)
+
+
+def check_time_limit(seconds: Any) -> None:
+    """Refuse a time limit that is no number."""
+    if isinstance(seconds, bool) or not isinstance(seconds, float | int | None):
+        raise InputError(f"time_limit is a number of seconds, not {seconds!r}")

@@ -16,11 +16,13 @@ from recprism.explain.reasons.compared import Candidates, Compared, Differences,
 from recprism.explain.reasons.reruns import Reruns
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
+from recprism.rule.earlier import stacked_earlier
 from recprism.rule.function_search import search_kernel
 from recprism.rule.kernels.prices import PRICES, TIE
 from recprism.serving._fields import Fields, field_limits
 from recprism.serving._pool import Pool
 from recprism.serving._prepared import Intents, PreparedRule
+from recprism.serving._shown import Shown
 
 ENOUGH = 3  # times the length of a list: fewer candidates leave little to choose from
 
@@ -47,6 +49,7 @@ class Page:
         out: Ids that are not shown, as text; a pin of one of them is released.
         intents: The user's weights of categories.
         fields: The fields of the request.
+        shown: The items of earlier pages; None if nothing was shown.
     """
 
     def __init__(
@@ -58,8 +61,10 @@ class Page:
         out: set[str],
         intents: Intents,
         fields: Fields,
+        shown: Shown | None = None,
     ) -> None:
         self.rule, self.k, self.all, self.intents = rule, k, pool, intents
+        self.shown, self.earlier = shown, None if shown is None or not shown.ids else shown.earlier(rule)
         self.asked = constraints.by_place
         held = {place - 1: it for place, it in self.asked.items() if place <= k and canonical_text(it) not in out}
         self.pinned_ids = dict(sorted(held.items()))
@@ -254,7 +259,8 @@ def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
     """Return what the kernels need to value the lists of requests with the same number of free places."""
     weights = [page.intents.weights for page in pages]
     intents = weights[0][None] if len(pages) == 1 else np.stack(weights)
-    return pages[0].rule.goal_arrays(trade_off, max(1, pages[0].free), intents)
+    earlier = stacked_earlier([page.earlier for page in pages], len(pages[0].rule.file.names))
+    return pages[0].rule.goal_arrays(trade_off, max(1, pages[0].free), intents, earlier)
 
 
 def _stacked(pages: Sequence[Page]) -> Candidates:

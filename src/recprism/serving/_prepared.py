@@ -14,7 +14,9 @@ from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.explain.reasons.codes import NO_REASONS
 from recprism.forms.rule_file import RuleFile
+from recprism.rule.earlier import Earlier
 from recprism.rule.kernels.prices import fading_of, filling_of, prices_of, search_terms
+from recprism.rule.kernels.worth import DISTANCE
 from recprism.serving._kernels.history import add_shares
 
 KEPT_PRICES = 256  # sets of prices that are remembered, by goals, trade-off and length
@@ -163,11 +165,17 @@ class PreparedRule:
         found: list[Id] = self.file.item_ids[items[indptr[row] : indptr[row + 1]]].tolist()
         return found
 
-    def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64]) -> tuple[Any, ...]:
+    @cached_property
+    def directions(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Vectors whose distances count and what they are multiplied by; None if no goal looks at distances."""
+        by_distance = any(it.price == DISTANCE for it in search_terms(self.file.goals))
+        return (self.file.unit, self._known) if by_distance else None
+
+    def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64], earlier: Earlier) -> tuple[Any, ...]:
         """Return what the kernels need to value a list of ``k`` places at a trade-off."""
         prices, discount, fading, filling = self._terms(trade_off, k)
         properties = (self.indptr, self.file.indices, len(self.file.names), self.file.unit, self._known)
-        return (*properties, self._shown, prices, discount, fading, intents, filling)
+        return (*properties, self._shown, prices, discount, fading, intents, filling, *earlier)
 
     def _terms(self, trade_off: float, k: int) -> tuple[NDArray[np.float64], ...]:
         """Return prices, discount, fading and filling for a trade-off and a number of places."""
@@ -203,3 +211,10 @@ def _terms(
     weights, discount = dict(goals), 1 / np.log2(np.arange(2.0, k + 2))
     prices = prices_of(weights, dict(units), trade_off, history_weight, discount)
     return prices, discount, fading_of(weights, discount), filling_of(k)
+
+
+def check_bans(banned: Sequence[Id], rule: PreparedRule) -> None:
+    """Refuse to ban the name of a category."""
+    for it in banned:
+        if it in rule.file.names and rule.numbers([it])[0] == rule.unknown:
+            raise InputError(f"{it!r} is a category, and banned is a list of item ids; write max_share: {{{it!r}: 0}}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,9 @@ def diversify_list(
     goal: str | Mapping[str, float] | None = None,
     constraints: Constraints | Mapping[str, Any] | None = None,
     fields: Mapping[str, Any] | None = None,
+    shown: Iterable[tuple[Id, float]] | None = None,
+    no_repeat: int | None = None,
+    half_life: float | None = None,
     reasons: bool = True,
 ) -> Ranked:
     """Choose a diverse list from candidates with scores, and say why each item is in it.
@@ -48,6 +51,11 @@ def diversify_list(
         constraints: What the list must keep, as in :class:`recprism.rule.Constraints`.
         fields: Field -> for each candidate a value, several values, or None, such as the author. The constraints
             ``max_items`` and ``spacing`` look at them.
+        shown: Ids of earlier pages with their ages in pages, [(id, 1), ...] for the page before. They are not shown
+            again, and their categories and near-duplicates count as partly there; keep them among the candidates,
+            because their categories and vectors are read there.
+        no_repeat: Number of pages after which a shown item may come again; never by default.
+        half_life: Pages after which what was shown counts half; 1 by default.
         reasons: Whether reasons are computed.
 
     Raises:
@@ -61,4 +69,5 @@ def diversify_list(
     given = as_ids(ids, "ids")
     served = ServedRule(RuleFile.of(given, **settings, constraints=constraints))
     served.has_ids(given)
-    return served.rerank(given, scores, fields=fields, reasons=reasons)
+    pages = {"shown": shown, "no_repeat": no_repeat, "half_life": half_life}
+    return served.rerank(given, scores, fields=fields, reasons=reasons, **pages)

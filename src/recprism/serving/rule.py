@@ -23,11 +23,12 @@ from recprism.forms.differences import BOOSTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.constraints.constraints import NONE, Constraints
 from recprism.rule.constraints.fields import read_fields
-from recprism.serving._inputs import as_dials, as_ids, list_length
+from recprism.serving._inputs import as_dials, as_ids, check_time_limit, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool
-from recprism.serving._prepared import PreparedRule
+from recprism.serving._prepared import PreparedRule, check_bans
 from recprism.serving._request import DISABLED, Request, finish, search_all
+from recprism.serving._shown import Shown, as_shown
 from recprism.serving.ranked import Ranked
 
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
@@ -124,6 +125,9 @@ class ServedRule:
         *,
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
+        shown: Iterable[tuple[Id, float]] | None = None,
+        no_repeat: int | None = None,
+        half_life: float | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
         fields: Mapping[str, Any] | None = None,
         price: float | str | None = None,
@@ -145,6 +149,12 @@ class ServedRule:
                 has a history window, only its last items count.
             exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
                 item is released.
+            shown: Ids of earlier pages with their ages in pages, [(id, 1), ...] for the page before; the caller keeps
+                them. Their categories count as partly there, and the distances to them count, both by
+                0.5 ** (age / half_life). They are not shown again.
+            no_repeat: Number of pages after which a shown item may come again; 0 allows it on the next page. By default
+                no item of ``shown`` comes again.
+            half_life: Pages after which what was shown counts half; 1 by default.
             constraints: More bans, pins, shares, numbers of items, caps and spacing, added to those of the export.
             fields: Field -> for each candidate a value, several values, or None, such as the author. Caps and spacing
                 look at them, and at the fields of the export that the request does not give.
@@ -161,8 +171,7 @@ class ServedRule:
 
         Raises:
             InputError: If the rule weighs histories and none is given or known, if scores and candidates differ in
-                length, a score is not a number, a candidate occurs twice, or a category, a price or a constraint is
-                invalid.
+                length, a score is not a number, a candidate occurs twice, or another argument is invalid.
         """
         request = self._read(
             candidates,
@@ -170,6 +179,9 @@ class ServedRule:
             k,
             history=history,
             exclude=exclude,
+            shown=shown,
+            no_repeat=no_repeat,
+            half_life=half_life,
             constraints=constraints,
             fields=fields,
             price=price,
@@ -212,15 +224,16 @@ class ServedRule:
         stored = len(known) if age is not None else 0
         wanted = self.file.k if k is None else list_length(k)
         reach = max(self._depth, wanted, 0 if self._rule.boosts is None else BOOSTED_FROM)
-        depth = reach + len(gone) + stored + len(kept.banned) + len(kept.pinned)
+        before = as_shown(*map(options.get, ("shown", "no_repeat", "half_life")))
+        depth = reach + len(gone) + stored + len(kept.banned) + len(kept.pinned) + len(before.out)
         ids, scores = self._rule.nearest(vector, depth) if index is None else index(vector, depth)
         if self._rule.boosts is not None:  # which items a list can have must not depend on how many are left out
-            out = {canonical_text(it) for it in (*kept.banned, *gone, *(known if age is not None else []))}
-            shown = [at for at, one in enumerate(ids) if canonical_text(one) not in out][:reach]
-            ids, scores = [ids[at] for at in shown], np.asarray(scores)[shown]
+            out = {canonical_text(it) for it in (*kept.banned, *gone, *before.out, *(known if age is not None else []))}
+            left = [at for at, one in enumerate(ids) if canonical_text(one) not in out][:reach]
+            ids, scores = [ids[at] for at in left], np.asarray(scores)[left]
         if index is None and self.certificate is not None:  # item vectors and certificate are of one model
             options["scorer"] = options.get("scorer") or self._scorer or self.certificate.scorer
-        request = self._read(ids, scores, k, exclude=gone, started=started, **options)
+        request = self._read(ids, scores, k, exclude=gone, started=started, **{**options, "shown": before})
         return finish(request, search_all([request])[0])
 
     def rerank_many(self, requests: Sequence[Mapping[str, Any]], *, threads: int | None = None) -> list[Ranked]:
@@ -269,6 +282,9 @@ class ServedRule:
         *,
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
+        shown: Iterable[tuple[Id, float]] | Shown | None = None,
+        no_repeat: int | None = None,
+        half_life: float | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
         fields: Mapping[str, Any] | None = None,
         price: float | str | None = None,
@@ -287,10 +303,11 @@ class ServedRule:
         rule, boosts = self._rule, self._rule.boosts
         k = self.file.k if k is None else list_length(k)
         kept = self._own.with_those_of(Constraints.parse(constraints, one_list=True))
-        self._check(kept, time_limit)
+        check_bans(kept.banned, rule)
+        check_time_limit(time_limit)
         known, age = self._history(history, user)
-        stored = known if age is not None else []
-        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"), *stored)}
+        stored, before = known if age is not None else [], as_shown(shown, no_repeat, half_life)
+        out = {canonical_text(it) for it in (*kept.banned, *as_ids(exclude, "exclude"), *stored, *before.out)}
         how: dict[str, Any] = {"depth": self._depth, "k": k, "out": out, "dials": as_dials(dials, self.names)}
         pool = make_pool(rule, candidates, scores, **how)
         own = read_fields(fields, len(pool.given))
@@ -304,9 +321,10 @@ class ServedRule:
             dials=bool(dials),
             scorer=scorer or self._scorer,
             has_history=bool(known),
+            shown=bool(before.ids),
             history_age=age,
         )
-        page = plain = Page(rule, pool, k, kept, out, weights, own)
+        page = plain = Page(rule, pool, k, kept, out, weights, own, before)
         if boosts is not None:
             plain = Page(rule, make_pool(rule, candidates, scores, **how, boosted=False), k, kept, out, weights, own)
         return Request(
@@ -346,15 +364,6 @@ class ServedRule:
             "one"
         )
 
-    def _check(self, kept: Constraints, time_limit: float | None) -> None:
-        for it in kept.banned:
-            if it in self.names and self._rule.numbers([it])[0] == self._rule.unknown:
-                raise InputError(
-                    f"{it!r} is a category, and banned is a list of item ids; write max_share: {{{it!r}: 0}}"
-                )
-        if isinstance(time_limit, bool) or not isinstance(time_limit, float | int | None):
-            raise InputError(f"time_limit is a number of seconds, not {time_limit!r}")
-
     def trade_off_of(self, price: float | str | None) -> float:
         """Return the trade-off of a request with this price.
 
@@ -372,9 +381,8 @@ class ServedRule:
         except InputError:
             if not isinstance(price, str) or not self._prices:
                 raise
-            raise InputError(
-                f"price {price!r} is neither a share nor the name of a user or segment with a price"
-            ) from None
+            said = f"price {price!r} is neither a share nor the name of a user or segment with a price"
+            raise InputError(said) from None
 
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]

@@ -11,7 +11,17 @@ from recprism.explain._kernels.interventions import intervene
 from recprism.explain._kernels.matching import cheapest_match
 from recprism.rule.kernels.arrays import flags, floats, integers, table
 from recprism.rule.kernels.parts import APART, apart, likeness, list_parts, shown_first
-from recprism.rule.kernels.worth import ACCURACY, ALPHA_DCG, DISTANCE, brought, copy_list, count, taken_along, weigh
+from recprism.rule.kernels.worth import (
+    ACCURACY,
+    ALPHA_DCG,
+    DISTANCE,
+    brought,
+    copy_list,
+    count,
+    goals_of,
+    taken_along,
+    weigh,
+)
 
 
 @compiled
@@ -58,14 +68,14 @@ def compare_lists(
         without: See :func:`recprism.explain._kernels.interventions.intervene`, (n_lists, k, 3, most categories of an
             item); the exchange is that against the item that was replaced, or else against the runner-up.
         together: See there, (n_lists, k, 2).
-        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of ``intents`` is for list i.
+        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of what users have is for list i.
     """
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
+    n_categories, prices = terms[2], terms[6]
     own, other, no_category = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
     hidden = flags(n_categories)
     for u in range(len(items)):
         n, m = lengths[u], sizes[u]
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        goals = goals_of(terms, u)
         state = (integers(n_categories), floats(n_categories, 1.0), no_category, integers(m), hidden)
         pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
         like = likeness(pool, listed, goals)
@@ -141,6 +151,15 @@ def _worth_of_exchanges(
                     worth[place, c] += other[part]
 
 
+@compiled_inside_uncounted
+def _write_near(like: Any, near: Any) -> None:
+    """Write the similarities of each candidate to the list; what lies far from earlier pages is less similar."""
+    for c in range(len(near)):
+        near[c] = -like[len(like) - 1, c]
+        for place in range(len(like) - 1):
+            near[c] += like[place, c]
+
+
 @compiled_inside
 def _gains_of_exchanges(
     chosen: Any,
@@ -166,14 +185,13 @@ def _gains_of_exchanges(
     times, mark = integers(n_categories), integers(n_categories)
     more, fewer = floats(n_categories, 0.0), floats(n_categories, 0.0)
     up, down, near = floats(m + 1, 0.0), floats(m + 1, 0.0), floats(len(items), 0.0)
+    if prices[DISTANCE] > 0:
+        _write_near(like, near)
     for place in range(m):
         own = prices[ACCURACY] * relevance[chosen[place]]
         up[place + 1] = up[place] + (own * (discount[place - 1] - discount[place]) if place else 0.0)
         down[place + 1] = down[place] + (own * (discount[place + 1] - discount[place]) if place < m - 1 else 0.0)
         count(items[chosen[place]], indptr, indices, times, 1)
-        if prices[DISTANCE] > 0:
-            for c in range(len(items)):
-                near[c] += like[place, c]
     weigh(times, goals, more, fewer)
     best, needed = floats(m, -np.inf), flags(len(items))
     for place in range(len(base)):

@@ -40,7 +40,7 @@ def intervene(
         relevance: Their relevance.
         goals: Data and prices of the goals.
         state: Working memory of ``list_parts``; its last entry are the hidden categories, all False.
-        like: Cosines of the items of the list to all candidates, (m, n).
+        like: What ``likeness`` returns, (m + 1, n).
         by_vectors: Whether distances are those of item vectors, instead of those of categories.
         personal: Whether the weights of the history differ; equal ones do no more than to spread the categories.
         tied: Smaller effects count as none.
@@ -109,8 +109,8 @@ def _value(
 
 @compiled_inside_uncounted
 def _nearer(place: int, chosen: Any, items: Any, goals: Any, hidden: Any, like: Any) -> float:
-    """Return by how much the cosines to the other items rise if hidden categories leave the item's vector."""
-    indptr, indices, unit, known = goals[0], goals[1], goals[2], goals[3]
+    """Return by how much the cosines to others, also of earlier pages, rise if the item loses hidden categories."""
+    indptr, indices, unit, known, past = goals[0], goals[1], goals[2], goals[3], goals[11]
     item, last, total = items[chosen[place]], len(unit) - 1, 0.0
     if known[item] == 0:
         return 0.0
@@ -129,5 +129,12 @@ def _nearer(place: int, chosen: Any, items: Any, goals: Any, hidden: Any, like: 
                 if hidden[indices[at]]:
                     common += unit[min(item, last), indices[at]] * unit[min(other, last), indices[at]]
             after = (before - common * known[item] * known[other]) / sqrt(length)
+        total += after - before
+    if len(past) > 0:
+        before = after = past[unit.shape[1]] - like[len(chosen), chosen[place]]
+        for at in range(indptr[item], indptr[item + 1]):
+            if hidden[indices[at]]:
+                after -= unit[min(item, last), indices[at]] * known[item] * past[indices[at]]
+        after = after / sqrt(length) if length > NO_LENGTH else past[unit.shape[1]]
         total += after - before
     return total

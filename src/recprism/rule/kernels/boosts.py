@@ -8,7 +8,7 @@ import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside_uncounted
 from recprism.rule.kernels.optimal import _begin, _stand, _working_memory
-from recprism.rule.kernels.worth import ACCURACY, DISTANCE, brought, count, taken_along, weigh
+from recprism.rule.kernels.worth import ACCURACY, DISTANCE, brought, count, goals_of, taken_along, weigh
 
 
 @compiled
@@ -229,14 +229,14 @@ def margins(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
         relevance: Also below 0, for candidates that the rule did not look at.
         lengths: Candidates of each user, (n_users,).
         positions: The lists, (n_users, k), by rank.
-        *terms: As in ``optimal`` up to ``filling``; exposure and the order have no price here. The last one, ``out``,
+        *terms: As in ``optimal`` up to ``past``; exposure and the order have no price here. The last one, ``out``,
             receives the relevance that a listed item could lose, or minus what another lacks, (n_users, n_candidates).
     """
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, out = terms
+    n_categories, unit, prices, out = terms[2], terms[3], terms[6], terms[13]
     state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     for u in range(first, last):
         n = lengths[u]
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        goals = goals_of(terms, u)
         _begin(items[u, :n], goals, state)
         k = min(positions.shape[1], n)
         _stand(items[u, :n], positions[u, :k], goals, state)
@@ -246,7 +246,7 @@ def margins(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
 @compiled_inside_uncounted
 def _margins_of(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, out: Any) -> None:
     """Measure one user's candidates: by the gain of the best exchange, per relevance at the place of the item."""
-    indptr, indices, _, _, _, prices, discount, _, _, _ = goals
+    indptr, indices, prices, discount = goals[0], goals[1], goals[5], goals[6]
     inside, near, like, counts, (more, fewer) = state[0], state[1], state[2], state[4], state[6]
     k, times, mark = len(chosen), counts[0], counts[1]
     times[:] = 0

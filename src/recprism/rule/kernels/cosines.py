@@ -42,6 +42,26 @@ def write_columns(items: Any, unit: Any, known: Any, columns: Any) -> None:
 
 
 @compiled_inside_uncounted
+def write_distances(items: Any, known: Any, columns: Any, past: Any, out: Any) -> None:
+    """Write the sum of the weighted distances of each item to the items of earlier pages; 0 if its vector is zero.
+
+    Args:
+        items: Item numbers, (n,).
+        known: See :func:`write_columns`.
+        columns: What it wrote.
+        past: Weighted sum of the unit vectors of earlier pages, then the sum of the weights, (d + 1,); (0,) for none.
+        out: Receives the sums, (at least n,).
+    """
+    for c in range(len(items)):
+        total = 0.0
+        if len(past) > 0 and known[items[c]] != 0:
+            total = past[len(columns)]
+            for f in range(len(columns)):
+                total -= columns[f, c] * past[f]
+        out[c] = total
+
+
+@compiled_inside_uncounted
 def write_cosines(position: int, items: Any, known: Any, columns: Any, out: Any) -> None:
     """Write the cosines of one item and each of n; 1 if a vector is zero, so that the pair has no distance.
 

@@ -219,7 +219,7 @@ def _stand_in_order(items: Any, relevance: Any, chosen: Any, goals: Any, before:
         later: Receives the same if each item were one place further down, (k + 1,).
     """
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
-    before[0] = 1.0
+    copy_list(goals[10], before[0])
     own[0] = later[0] = 0.0
     for place in range(len(chosen)):
         item, of_item = items[chosen[place]], relevance[chosen[place]]

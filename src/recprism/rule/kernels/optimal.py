@@ -11,7 +11,7 @@ import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
 from recprism.rule.kernels.arrays import flags, floats, integers, table
-from recprism.rule.kernels.cosines import write_columns, write_cosines
+from recprism.rule.kernels.cosines import write_columns, write_cosines, write_distances
 from recprism.rule.kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
 from recprism.rule.kernels.worth import (
     ACCURACY,
@@ -24,6 +24,7 @@ from recprism.rule.kernels.worth import (
     fade,
     freshness,
     gain_of,
+    goals_of,
     left_by,
     ordered_worth,
     set_worth,
@@ -66,9 +67,12 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
             - fading: The same for alpha-DCG or ERR-IA, (k,).
             - intents: Weights of categories, (n_users, n_categories).
             - filling: How far n items fill a category, (k + 2,).
+            - left: Share of each category that earlier pages left, (n_users, n_categories); one row may be for all.
+            - past: Weighted sum of the unit vectors of earlier pages, then the sum of the weights, (n_users, d + 1);
+              one row may be for all, (1, 0) if there are none.
             - tie: Gains up to this do not count.
     """
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    n_categories, unit, prices, tie = terms[2], terms[3], terms[6], terms[13]
     state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     greedy = integers(positions.shape[1])
     for u in range(first, last):
@@ -76,7 +80,7 @@ def optimal(first: int, last: int, items: Any, relevance: Any, lengths: Any, pos
         k = min(positions.shape[1], n)
         if k in (0, n):
             continue  # nothing to choose
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        goals = goals_of(terms, u)
         _begin(items[u, :n], goals, state)
         found = _improve(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
         if prices[SHOWN] == 0:
@@ -90,7 +94,7 @@ def optimal_in_order(
     first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any
 ) -> None:
     """Improve existing lists in place, for goals that look at the order; the arguments are those of ``optimal``."""
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    n_categories, unit, prices, tie = terms[2], terms[3], terms[6], terms[13]
     state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     greedy = integers(positions.shape[1])
     for u in range(first, last):
@@ -98,7 +102,7 @@ def optimal_in_order(
         k = min(positions.shape[1], n)
         if k == 0:
             continue
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        goals = goals_of(terms, u)
         _begin(items[u, :n], goals, state)
         found = _improve_in_order(items[u, :n], relevance[u], positions[u, :k], positions[u, :0], goals, state, tie)
         if prices[SHOWN] == 0:
@@ -111,18 +115,18 @@ def optimal_in_order(
 @compiled
 def fill_greedily(first: int, last: int, items: Any, relevance: Any, lengths: Any, positions: Any, *terms: Any) -> None:
     """Fill lists place by place with the item that adds most to the same value; see ``optimal`` for the arguments."""
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling, tie = terms
+    n_categories, unit, prices, tie = terms[2], terms[3], terms[6], terms[13]
     state = _working_memory(items.shape[1], positions.shape[1], n_categories, unit, prices)
     for u in range(first, last):
         n = lengths[u]
         k = min(positions.shape[1], n)
         if k == 0 or (k == n and prices[ALPHA_DCG] == 0):
             continue  # nothing to choose
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[u], filling)
+        goals = goals_of(terms, u)
         _begin(items[u, :n], goals, state)
         _start_greedily(items[u, :n], relevance[u], positions[u, :k], goals, state, tie)
         for place in range(k):
-            shown[items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
+            goals[4][items[u, positions[u, place]]] += int(prices[SHOWN] > 0)
 
 
 @compiled_inside
@@ -131,7 +135,7 @@ def _working_memory(n_candidates: int, k: int, n_categories: int, unit: Any, pri
     counts = (integers(n_categories), integers(n_categories))
     depth = n_candidates if prices[DISTANCE] > 0 else 0
     near, like = floats(n_candidates, 0.0), np.empty((depth, depth), unit.dtype)  # few rows are used: see ``_joins``
-    compared = (flags(depth), np.empty((unit.shape[1], depth), unit.dtype))
+    compared = (flags(depth), np.empty((unit.shape[1], depth), unit.dtype), np.empty(depth, unit.dtype))
     inside, barred = flags(n_candidates), flags(n_candidates)
     # Gain of one more item of a category, and loss of one fewer.
     steps = (floats(n_categories, 0.0), floats(n_categories, 0.0))
@@ -146,10 +150,11 @@ def _working_memory(n_candidates: int, k: int, n_categories: int, unit: Any, pri
 @compiled_inside_uncounted
 def _begin(items: Any, goals: Any, state: Any) -> None:
     """Set the state to a user's candidates, none of them compared."""
-    compared, columns = state[3]
+    compared, columns, far = state[3]
     if goals[5][DISTANCE] > 0:
         compared[:] = False
         write_columns(items, goals[2], goals[3], columns)
+        write_distances(items, goals[3], columns, goals[11], far)
 
 
 @compiled_inside_uncounted
@@ -228,13 +233,21 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
     return best > tie
 
 
+@compiled_inside_uncounted
+def _begin_near(items: Any, goals: Any, state: Any) -> None:
+    """Set the similarities of all candidates to an empty list: what lies far from earlier pages is less similar."""
+    near, far = state[1], state[3][2]
+    for c in range(len(items)):
+        near[c] = -far[c] if goals[5][DISTANCE] > 0 else 0.0
+
+
 @compiled_uncounted
 def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Set the state to this list."""
-    inside, near, barred = state[0], state[1], state[5]
+    inside, barred = state[0], state[5]
     inside[: len(items)] = False
     barred[: len(items)] = False
-    near[: len(items)] = 0.0
+    _begin_near(items, goals, state)
     for place in range(len(chosen)):
         inside[chosen[place]] = True
         _joins(chosen[place], 1, items, goals, state)
@@ -265,9 +278,9 @@ def _start_greedily(items: Any, relevance: Any, chosen: Any, goals: Any, state: 
     inside, near, times, left, (more, fewer) = state[0], state[1], state[4][0], state[7][0][0], state[6]
     most = state[10][0]  # what the categories brought when a candidate was last looked at
     times[:] = 0
-    left[:] = 1.0
+    copy_list(goals[10], left)
     inside[: len(items)] = False
-    near[: len(items)] = 0.0
+    _begin_near(items, goals, state)
     most[: len(items)] = np.inf
     shrinks = prices[ALPHA_DCG] == 0
     for place in range(len(chosen)):

@@ -8,7 +8,7 @@ import numpy as np
 
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
 from recprism.rule.kernels.arrays import flags, floats, integers
-from recprism.rule.kernels.cosines import write_columns, write_cosines
+from recprism.rule.kernels.cosines import write_columns, write_cosines, write_distances
 from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -17,6 +17,7 @@ from recprism.rule.kernels.worth import (
     HISTORY_WEIGHT,
     SHOWN,
     gain_of,
+    goals_of,
     left_by,
 )
 
@@ -37,11 +38,11 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_category:
             (2, n_categories); filled with 0.
         *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``.
     """
-    indptr, indices, n_categories, unit, known, shown, prices, discount, fading, intents, filling = terms
+    n_categories, prices = terms[2], terms[6]
     positions, listed = integers(items.shape[1]), integers(items.shape[1])
     state, nothing = (integers(n_categories), floats(n_categories, 1.0), by_category[1]), flags(0)
     for row in range(len(items)):
-        goals = (indptr, indices, unit, known, shown, prices, discount, fading, intents[users[row]], filling)
+        goals = goals_of(terms, users[row])
         m = 0
         for place in range(len(positions)):
             positions[place] = -1
@@ -51,7 +52,7 @@ def value_lists(items: Any, relevance: Any, users: Any, parts: Any, by_category:
         list_parts(positions, items[row], relevance[row], goals, state, -1, nothing, parts[row])
         parts[row, APART] = apart(listed[:m], -1, -1, likeness(items[row], listed[:m], goals), goals)
         for s in range(n_categories):
-            by_category[0, s] += prices[CATEGORY] * int(state[0][s] > 0)
+            by_category[0, s] += prices[CATEGORY] * goals[10][s] * int(state[0][s] > 0)
 
 
 @compiled_inside_uncounted
@@ -77,7 +78,7 @@ def list_parts(
     fading, intents, filling = goals[7], goals[8], goals[9]
     times, left, earned = state[0], state[1], state[2]
     for s in range(len(times)):
-        times[s], left[s] = 0, 1.0
+        times[s], left[s] = 0, goals[10][s]
     for part in range(len(out)):
         out[part] = 0.0
     for place in range(len(positions)):
@@ -92,7 +93,7 @@ def list_parts(
             if place == bare and hidden[s]:
                 continue
             n = times[s]
-            out[COVERAGE] += prices[CATEGORY] * int(n == 0)
+            out[COVERAGE] += prices[CATEGORY] * goals[10][s] * int(n == 0)
             if prices[ALPHA_DCG] > 0:
                 fresh = prices[ALPHA_DCG] * gain * left[s] * fading[place]
                 out[ORDERED] += fresh
@@ -113,27 +114,34 @@ def shown_first(item: int, goals: Any) -> float:
 
 @compiled_inside
 def likeness(items: Any, chosen: Any, goals: Any) -> Any:
-    """Return the cosine of each item of the list to all candidates, (m, n); 1 if a vector is zero."""
+    """Return the cosine of each item of the list to all candidates, and their distances to earlier pages, (m + 1, n).
+
+    The cosine is 1, and the distance 0, if a vector is zero.
+    """
     unit, known, prices = goals[2], goals[3], goals[5]
     if prices[DISTANCE] == 0:
         return np.empty((0, 0), unit.dtype)
     columns = np.empty((unit.shape[1], len(items)), unit.dtype)
     write_columns(items, unit, known, columns)
-    like = np.empty((len(chosen), len(items)), unit.dtype)
+    like = np.empty((len(chosen) + 1, len(items)), unit.dtype)
     for place in range(len(chosen)):
         write_cosines(chosen[place], items, known, columns, like[place])
+    write_distances(items, known, columns, goals[11], like[len(chosen)])
     return like
 
 
 @compiled_inside_uncounted
 def apart(chosen: Any, place: int, arriving: int, like: Any, goals: Any) -> float:
-    """Return the value of the distances of all pairs, without the item at ``place`` and with ``arriving`` or -1."""
+    """Return the value of the distances of pairs and to earlier pages, without ``place``, with ``arriving`` or -1."""
     if goals[5][DISTANCE] == 0:
         return 0.0
-    total = 0.0
+    total, far = 0.0, like[len(chosen)]
+    if arriving >= 0:
+        total += far[arriving]
     for a in range(len(chosen)):
         if a == place:
             continue
+        total += far[chosen[a]]
         for b in range(a):
             if b != place:
                 total += 1.0 - like[a, chosen[b]]

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from recprism.common.compile import compiled_inside_uncounted, compiled_uncounted
+from recprism.common.compile import compiled_inside, compiled_inside_uncounted, compiled_uncounted
 
 # Positions in ``prices``.
 ACCURACY, CATEGORY, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE, OF_FUNCTION = range(9)
+
+
+@compiled_inside
+def goals_of(terms: Any, user: int) -> Any:
+    """Return the data and prices of the goals of one user; see ``recprism.rule.kernels.optimal.optimal``."""
+    indptr, indices, unit, known, shown, prices = terms[0], terms[1], terms[3], terms[4], terms[5], terms[6]
+    discount, fading, intents, filling, left, past = terms[7], terms[8], terms[9], terms[10], terms[11], terms[12]
+    user_left, user_past = left[user % len(left)], past[user % len(past)]
+    of_user = intents[user], filling, user_left, user_past
+    return (indptr, indices, unit, known, shown, prices, discount, fading, *of_user)
 
 
 @compiled_inside_uncounted
@@ -26,11 +36,11 @@ def count(item: int, indptr: Any, indices: Any, counts: Any, sign: int) -> None:
 @compiled_inside_uncounted
 def weigh(counts: Any, goals: Any, more: Any, fewer: Any) -> None:
     """Write the gain of one more and the loss of one fewer item of each category, given the counts of a list."""
-    prices, intents, filling = goals[5], goals[8], goals[9]
+    prices, intents, filling, left = goals[5], goals[8], goals[9], goals[10]
     for category in range(len(counts)):
         n = counts[category]
-        more[category] = prices[CATEGORY] * int(n == 0)
-        fewer[category] = prices[CATEGORY] * int(n == 1)
+        more[category] = prices[CATEGORY] * left[category] * int(n == 0)
+        fewer[category] = prices[CATEGORY] * left[category] * int(n == 1)
         if prices[HISTORY_WEIGHT] > 0:
             weight = prices[HISTORY_WEIGHT] * intents[category]
             more[category] += weight * (filling[n + 1] - filling[n])
@@ -97,14 +107,15 @@ def left_by(relevance: float, prices: Any) -> float:
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     """Return the value of categories and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
-    near, times, k = state[1], state[4][0], len(chosen)
+    left, near, far, times, k = goals[10], state[1], state[3][2], state[4][0], len(chosen)
     times[:] = 0
     total = 0.0
     for place in range(k):
         count(items[chosen[place]], indptr, indices, times, 1)
-        total += prices[DISTANCE] * (k - near[chosen[place]]) / 2
+        if prices[DISTANCE] > 0:
+            total += prices[DISTANCE] * (k - near[chosen[place]] + far[chosen[place]]) / 2
     for category in range(len(times)):
-        total += prices[CATEGORY] * int(times[category] > 0)
+        total += prices[CATEGORY] * left[category] * int(times[category] > 0)
         if prices[HISTORY_WEIGHT] > 0:
             total += prices[HISTORY_WEIGHT] * intents[category] * filling[times[category]]
     return total
@@ -123,7 +134,7 @@ def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any
     """
     indptr, indices, prices, discount, fading = goals[0], goals[1], goals[5], goals[6], goals[7]
     total = 0.0
-    left[:] = 1.0
+    copy_list(goals[10], left)
     for at in range(len(chosen)):
         item, own = items[chosen[at]], relevance[chosen[at]]
         total += prices[ACCURACY] * own * discount[at]

@@ -1,0 +1,79 @@
+"""What earlier pages showed, as a request gives it: items with their ages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recprism.common.ids import Id, canonical_text
+from recprism.errors import InputError
+from recprism.rule.earlier import HALF_LIFE, Earlier, earlier_of, weights_of
+from recprism.serving._prepared import PreparedRule
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The items of earlier pages.
+
+    Attributes:
+        ids: Ids of the items, (n,); an item may occur several times.
+        ages: How many pages ago each was shown, (n,) float64.
+        half_life: Pages after which what was shown counts half.
+        out: Ids that are not shown again, as text.
+    """
+
+    ids: list[Id]
+    ages: NDArray[np.float64]
+    half_life: float
+    out: frozenset[str]
+
+    def earlier(self, rule: PreparedRule) -> Earlier:
+        """Return what the kernels take; an item that the rule does not know has neither categories nor a vector."""
+        n_categories = len(rule.file.names)
+        numbers = rule.numbers(self.ids)
+        kept = numbers != rule.unknown
+        numbers, weights = numbers[kept], weights_of(self.ages[kept], self.half_life)
+        categories, directions = (rule.indptr, rule.file.indices, n_categories), rule.directions
+        return earlier_of(np.zeros(len(numbers), np.int64), numbers, weights, 1, categories, directions)
+
+
+def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_life: float | None) -> Shown:
+    """Read the items of earlier pages.
+
+    Raises:
+        InputError: If one is no pair of an id and an age, an age or an option is out of range, or there are options
+            without items.
+    """
+    for name, value in (("no_repeat", no_repeat), ("half_life", half_life)):
+        if value is not None and given is None:
+            raise InputError(f"{name} is about earlier pages; give shown=[(id, age), ...], [] for a first page")
+    if no_repeat is not None and (isinstance(no_repeat, bool) or not _is_number(no_repeat) or no_repeat % 1):
+        raise InputError(f"no_repeat is a number of pages, 0 or more, not {no_repeat!r}")
+    if half_life is not None and (not _is_number(half_life) or half_life == 0):
+        raise InputError(f"half_life is a number of pages above 0, not {half_life!r}")
+    if isinstance(given, Shown):
+        return given
+    if isinstance(given, str) or not isinstance(given, Iterable | None):
+        raise InputError(f"shown is a list of (id, age in pages), not {given!r}")
+    ids, ages = list[Id](), list[float]()
+    for pair in given or ():
+        if isinstance(pair, str) or not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise InputError(f"shown is a list of (id, age in pages), and has {pair!r}")
+        if isinstance(pair[1], bool) or not _is_number(pair[1]) or not math.isfinite(pair[1]):
+            raise InputError(f"the age of a shown item is a number of pages, 0 or more, and that of {pair[0]!r} is not")
+        ids.append(pair[0])
+        ages.append(float(pair[1]))
+    out = frozenset(
+        canonical_text(one) for one, age in zip(ids, ages, strict=True) if no_repeat is None or age <= no_repeat
+    )
+    return Shown(ids, np.array(ages), HALF_LIFE if half_life is None else float(half_life), out)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number from 0 up."""
+    return isinstance(value, int | float | np.number) and bool(value >= 0)
