@@ -150,10 +150,8 @@ class ServedRule:
             exclude: Ids that are not shown, such as items that the user knows or that are sold out. A pin of such an
                 item is released.
             shown: Ids of earlier pages with their ages in pages, [(id, 1), ...] for the page before; the caller keeps
-                them. Their categories count as partly there, and the distances to them count, both by
-                0.5 ** (age / half_life). They are not shown again.
-            no_repeat: Number of pages after which a shown item may come again; 0 allows it on the next page. By default
-                no item of ``shown`` comes again.
+                them. Their categories, and the distances to them, count by 0.5 ** (age / half_life).
+            no_repeat: Pages after which a shown item may come again, 0 on the next page; by default it never does.
             half_life: Pages after which what was shown counts half; 1 by default.
             constraints: More bans, pins, shares, numbers of items, caps and spacing, added to those of the export.
             fields: Field -> for each candidate a value, several values, or None, such as the author. Caps and spacing
@@ -359,10 +357,8 @@ class ServedRule:
             return [], None
         if user is not None and self.file.histories_of is not None:
             raise InputError(f"user {user!r} has no stored history; give history=[...], [] for a user without one")
-        raise InputError(
-            "this rule weighs the user's history, and the request has none; give history=[...], [] for a user without "
-            "one"
-        )
+        advice = "give history=[...], [] for a user without one"
+        raise InputError(f"this rule weighs the user's history, and the request has none; {advice}")
 
     def trade_off_of(self, price: float | str | None) -> float:
         """Return the trade-off of a request with this price.
