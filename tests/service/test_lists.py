@@ -22,6 +22,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"dials": {"art": 0.5}},
     {"entry_prices": True},
     {"exclude": ["i1", "i2", "i3"]},
+    {"shown": [["i1", 1], ["i2", 2], ["i3", 2.5]], "no_repeat": 1, "half_life": 2.0},
     {"constraints": {"banned": ["i4"], "pinned": {"2": "i7"}, "max_share": {"art": "40%"}, "min_items": {"cats": 2}}},
     {"time_limit": 0.0},
     {"user": "someone", "segment": "new"},

@@ -104,6 +104,7 @@ def test_no_pages_are_the_same_as_none(seed: int) -> None:
     assert rule.rerank(ids, scores, shown=[]).to_dict() == plain
     unknown = rule.rerank(ids, scores, shown=[("nobody knows it", 1)])
     assert unknown.ids == tuple(plain["ids"])
+    assert unknown.notes[0].startswith("the rule does not know 1 of 1 items of earlier pages")
     pages = [(it, page) for page in (1, 2) for it in ids[6 * page : 6 * page + 6]]
     asked = [{"candidates": ids, "scores": scores, **more} for more in ({}, {"shown": pages}, {"shown": []})]
     together = [it.to_dict() for it in rule.rerank_many(asked, threads=1)]

@@ -47,6 +47,15 @@ class Common(Body):
         "weighs histories needs it, unless the export holds that of the user.",
     )
     exclude: list[ItemId] | None = Field(default=None, description="Ids that are not shown.")
+    shown: list[tuple[ItemId, float]] | None = Field(
+        default=None, description="Ids of earlier pages with their ages in pages: [[id, 1]] for the page before."
+    )
+    no_repeat: int | None = Field(
+        default=None, ge=0, description="Pages after which a shown item may come again; by default it never does."
+    )
+    half_life: float | None = Field(
+        default=None, gt=0, description="Pages after which what was shown counts half; 1 by default."
+    )
     constraints: Constraints | None = None
     price: float | ShortText | None = Field(
         default=None, description="Another trade-off from 0 to 1, or a name from the file of prices."
@@ -68,6 +77,9 @@ class Common(Body):
             "k": self.k,
             "history": self.history,
             "exclude": self.exclude,
+            "shown": self.shown,
+            "no_repeat": self.no_repeat,
+            "half_life": self.half_life,
             "constraints": None if kept is None else {name: getattr(kept, name) for name in kept.model_fields_set},
             "price": self.price,
             "user": self.user,
@@ -78,7 +90,8 @@ class Common(Body):
     def lists(self) -> dict[str, list[Id] | None]:
         """Return the lists of ids whose length is limited."""
         banned = None if self.constraints is None else self.constraints.banned
-        return {"history": self.history, "exclude": self.exclude, "banned": banned}
+        shown = None if self.shown is None else [item for item, _ in self.shown]
+        return {"history": self.history, "exclude": self.exclude, "shown": shown, "banned": banned}
 
     @property
     def is_slow(self) -> bool:

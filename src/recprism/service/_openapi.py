@@ -74,7 +74,7 @@ def examples(loaded: Loaded) -> dict[str, dict[str, Any]]:
     scores = [1 - at / 10 for at in range(len(ids))]
     request: dict[str, Any] = {"candidates": ids, "scores": scores, "k": 3, "history": ids[-1:]}
     found = {
-        "/rerank": {**request, "user": "u-17", "segment": "new users"},
+        "/rerank": {**request, "shown": [[one, 1] for one in ids[:1]], "user": "u-17", "segment": "new users"},
         "/explain": request,
         "/steer": {**request, "dials": dict.fromkeys(file.names[:1], 0.2)},
         "/enabled": {"enabled": True},

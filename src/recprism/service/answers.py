@@ -30,7 +30,7 @@ class Answer:
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         as_tested: True if the list was made as the certified ones were; else how it differs.
         notes: Why the list could hardly differ from the base list: too few candidates, or none with another category.
-            Also why there are no reasons, although they were asked for.
+            Also why there are no reasons, and in what items of earlier pages do not count.
         reasons: The reason of each item, if they were asked for.
     """
 

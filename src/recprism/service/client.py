@@ -84,8 +84,9 @@ class Client:
             candidates: Ids, (n,), in any order.
             scores: One score per candidate, (n,).
             k: Length of the list; that of the rule by default.
-            options: history, exclude, constraints, price, dials, reasons, entry_prices, user, scorer, segment,
-                time_limit, as for :meth:`recprism.serving.ServedRule.rerank`; and ``request_id``, by default a new one.
+            options: history, exclude, shown, no_repeat, half_life, constraints, price, dials, reasons, entry_prices,
+                user, scorer, segment, time_limit, as for
+                :meth:`recprism.serving.ServedRule.rerank`; and ``request_id``, by default a new one.
 
         Raises:
             InputError: If the service refuses the contents of the request.

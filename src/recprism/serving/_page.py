@@ -191,11 +191,15 @@ class Page:
         )
 
     def notes(self, found: Listed, *, changed: bool) -> tuple[str, ...]:
-        """Return why there was little to choose from; ``changed`` is whether the list differs from the base list."""
-        n = len(self.all) + len(self.all.rest)
+        """Return why there was little to choose from, or why earlier pages do not count.
+
+        Args:
+            found: The list.
+            changed: Whether it differs from the base list.
+        """
+        n, notes = len(self.all) + len(self.all.rest), [] if self.shown is None else self.shown.notes(self.rule)
         if n < self.k:
-            return (f"{n} candidates for a list of {self.k}: the list has all of them",)
-        notes = []
+            return (*notes, f"{n} candidates for a list of {self.k}: the list has all of them")
         if n < ENOUGH * self.k:
             notes.append(f"{n} candidates for a list of {self.k} leave little choice; give {ENOUGH * self.k} or more")
         if not changed and n > self.k and "subtopic_coverage" in self.rule.file.goals:

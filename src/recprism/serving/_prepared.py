@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -213,7 +213,7 @@ def _terms(
     return prices, discount, fading_of(weights, discount), filling_of(k)
 
 
-def check_bans(banned: Sequence[Id], rule: PreparedRule) -> None:
+def check_bans(banned: Iterable[Id], rule: PreparedRule) -> None:
     """Refuse to ban the name of a category."""
     for it in banned:
         if it in rule.file.names and rule.numbers([it])[0] == rule.unknown:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
 from recprism.rule.earlier import HALF_LIFE, Earlier, earlier_of, weights_of
+from recprism.rule.kernels.prices import search_terms
+from recprism.rule.kernels.worth import OF_FUNCTION
 from recprism.serving._prepared import PreparedRule
 
 
@@ -40,6 +42,19 @@ class Shown:
         numbers, weights = numbers[kept], weights_of(self.ages[kept], self.half_life)
         categories, directions = (rule.indptr, rule.file.indices, n_categories), rule.directions
         return earlier_of(np.zeros(len(numbers), np.int64), numbers, weights, 1, categories, directions)
+
+    def notes(self, rule: PreparedRule) -> list[str]:
+        """Return in what the items do not count."""
+        said, unknown = [], int((rule.numbers(self.ids) == rule.unknown).sum())
+        if unknown:
+            said.append(
+                f"the rule does not know {unknown} of {len(self.ids)} items of earlier pages: their categories and "
+                "vectors do not count"
+            )
+        terms = search_terms(rule.file.goals)
+        if self.ids and (rule.boosts is not None or all(it.price == OF_FUNCTION for it in terms)):
+            said.append("the goal does not look at earlier pages: their items are left out, and nothing else changes")
+        return said
 
 
 def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_life: float | None) -> Shown:

@@ -11,6 +11,7 @@ from recprism.common.ids import Id
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.constraints.constraints import Constraints
 from recprism.serving._inputs import as_ids
+from recprism.serving._shown import as_shown
 from recprism.serving.ranked import Ranked
 from recprism.serving.rule import ServedRule
 
@@ -69,5 +70,5 @@ def diversify_list(
     given = as_ids(ids, "ids")
     served = ServedRule(RuleFile.of(given, **settings, constraints=constraints))
     served.has_ids(given)
-    pages = {"shown": shown, "no_repeat": no_repeat, "half_life": half_life}
-    return served.rerank(given, scores, fields=fields, reasons=reasons, **pages)
+    pages = as_shown(shown, no_repeat, half_life)
+    return served.rerank(given, scores, fields=fields, reasons=reasons, shown=pages)

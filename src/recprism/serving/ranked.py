@@ -36,7 +36,7 @@ class Ranked:
         differences: How the request differs from what was tested; empty if it does not.
         history_age: Age of the stored history that was used, in seconds; None if the request gave one, or none is used.
         notes: Why the list could hardly differ from the base list: too few candidates, or none with another category.
-            Also why there are no reasons, although they were asked for.
+            Also why there are no reasons, and in what items of earlier pages do not count.
     """
 
     ids: tuple[Id, ...]

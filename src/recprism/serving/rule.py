@@ -125,7 +125,7 @@ class ServedRule:
         *,
         history: Iterable[Id] | None = None,
         exclude: Iterable[Id] | None = None,
-        shown: Iterable[tuple[Id, float]] | None = None,
+        shown: Iterable[tuple[Id, float]] | Shown | None = None,
         no_repeat: int | None = None,
         half_life: float | None = None,
         constraints: Constraints | Mapping[str, Any] | None = None,
