@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from recprism.contest.base_models.exchange import read_model
-from recprism.contest.base_models.tuned import train
+from contest.base_models.exchange import read_model
+from contest.base_models.tuned import train
 from recprism.data import Split, load_dataset
 from recprism.metrics import Context, evaluate
 

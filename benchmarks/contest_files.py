@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contest.base_models.exchange import ABOUT, split_key
 from recprism.common.files import atomic_path
-from recprism.contest.base_models.exchange import ABOUT, split_key
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError

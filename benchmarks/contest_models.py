@@ -8,7 +8,7 @@
 ``--only ml-1m.sasrec`` limits the work to jobs whose name begins so; it may be repeated. Files are written after every
 trial and every model, and ``tune`` does not repeat the trials of ``OUT/tuned.json``. ``train`` uses the settings of
 that file if it is there, else those of the package. To make them those of the package, copy them into
-src/recprism/contest/base_models/tuned.json.
+benchmarks/contest/base_models/tuned.json.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from contest.base_models.exchange import model_key
+from contest.base_models.tuned import make_base_model, train
 from contest_files import read_splits, write_models, write_splits
-from recprism.contest.base_models.exchange import model_key
-from recprism.contest.base_models.tuned import make_base_model, train
 from recprism.data.split import Split
 from recprism.errors import RecprismError
 from recprism.metrics import Context, evaluate

@@ -1,6 +1,6 @@
 """Write docs/frontier.md, its charts, and docs/front.json from a recorded contest.
 
-recprism compare --grid full --json > docs/frontier/contest.json
+python benchmarks/compare.py --data-root DIR --json > docs/frontier/contest.json
 python tools/frontier_docs.py
 """
 

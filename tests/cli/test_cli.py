@@ -532,7 +532,6 @@ def test_frontier_of_a_run(recprism: Recprism, trained: Path) -> None:
     assert ours["hypervolume"] > theirs["hypervolume"] > 0
     assert set(outcome.json["winners"].values()) <= {ours["method"], theirs["method"], None}
     assert recprism("frontier", trained, "--rivals", "nobody").code == 2
-    assert recprism("compare", "--grid", "ml-1m").code == 2
 
 
 @pytest.mark.slow

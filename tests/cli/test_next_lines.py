@@ -73,7 +73,6 @@ experiment 'my runs/a b' --name bold --budget 40%
 export 'my runs/a b' --name bold --form dials -o 'my vectors'
 export 'my runs/a b' --name bold
 monitor-log 'my runs/a b/results/bold/export-rule' --served 'my log'
-compare --grid ml-1m:bprmf --seeds 1 -o 'my contest' --data-root 'my data'
 reproduce --table tradeoff_bprmf -o 'my tables' --data-root 'my data'
 """
 """Commands whose lines are tried, in this order."""
@@ -184,11 +183,8 @@ def mirror(shop: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def stubs(shop: Path) -> Iterator[None]:
-    """Services that do not serve, contests that are over, a user without data folders; the parser is built once."""
+    """Services that do not serve, a user without data folders; the parser is built once."""
     import recprism.cmb.reproduce
-    import recprism.contest.contest
-    import recprism.contest.record
-    import recprism.contest.verdict
     import recprism.service.connections
     import recprism.service.server
     from recprism.cli import _listen
@@ -208,9 +204,6 @@ def stubs(shop: Path) -> Iterator[None]:
             patch.setattr(module, "listen", lambda host, _: _listen.listen(host, 0))
         patch.setattr(recprism.service.server, "serve", Server)
         patch.setattr(recprism.service.connections, "server", Server)
-        patch.setattr(recprism.contest.contest, "compare", lambda *_, **__: None)
-        patch.setattr(recprism.contest.verdict, "table", lambda *_, **__: [])
-        patch.setattr(recprism.contest.record, "contest_record", lambda output, *_, **__: str(output))
         patch.setattr(recprism.cmb.reproduce, "reproduce", lambda *_, **__: [])
         patch.setattr(reproduce, "_print_table", lambda _: None)
         yield

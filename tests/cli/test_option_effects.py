@@ -243,8 +243,6 @@ search cli/test_cli.py accuracy settings
 erase cli/test_cli_erase.py draws controls top
 changes cli/test_cli_erase.py user item axes top
 changes cli/test_next_lines.py goal part
-compare cli/test_cli.py grid output
-compare cli/test_next_lines.py seeds
 frontier cli/test_frontier_table.py rivals
 frontier cli/test_cli.py goal
 reproduce cli/test_next_lines.py table output

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from contest.ceilings import best_coverage, best_distances, coverage_ceiling, distance_ceiling
 from recprism.budget.problem import Problem
-from recprism.contest.ceilings import best_coverage, best_distances, coverage_ceiling, distance_ceiling
 from recprism.data import Dataset
 from recprism.models.registry import make_model
 

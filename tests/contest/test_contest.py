@@ -11,15 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contest import ceilings, certificates, promotion, verdict
+from contest import contest as grid
+from contest.cases import Case, World
+from contest.record import contest_record
+from contest.verdict import MethodResult, effect, table
 from recprism.budget.path import lists_at, walk
 from recprism.budget.problem import Problem
-from recprism.contest import ceilings, certificates, promotion, tuning, verdict
-from recprism.contest import contest as grid
-from recprism.contest.cases import Case, World
-from recprism.contest.fronts import hypervolume
+from recprism.contest import tuning
+from recprism.contest.fronts import hypervolume, paired
 from recprism.contest.methods import RIVALS
-from recprism.contest.record import contest_record
-from recprism.contest.verdict import MethodResult, effect, paired, table
 from recprism.data import Dataset
 from recprism.metrics.statistics import holm
 from recprism.models.adapters.scores import ScoredCandidates
@@ -129,7 +130,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:
     steps: list[str] = []
-    told: list[str] = []
     worlds = (World("ml-latest-small", "bprmf"),)
 
     def run(note: Any, seeds: int = 2) -> None:
@@ -141,14 +141,10 @@ def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: N
             trials=4,
             device="cpu",
             on_step=note,
-            on_estimate=told.append,
         )
 
-    left = grid.pieces_left(worlds, tmp_path, seeds=2)
     run(steps.append)
-    assert len(steps) == left, "the progress bar has the right total"
-    assert grid.pieces_left(worlds, tmp_path, seeds=2) == 0
-    assert told[0].startswith("ml-latest-small-bprmf-random: about")
+    assert len(steps) == len(set(steps)) > 20
     cells = table(tmp_path, worlds, seeds=2)
     assert len(cells) == 10
     for cell in cells:

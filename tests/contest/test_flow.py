@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recprism.contest.cases import World
-from recprism.contest.contest import compare
-from recprism.contest.reweighted import _WeightedTriples, positive_weights, train_reweighted
+from contest.cases import World
+from contest.contest import compare
+from contest.reweighted import _WeightedTriples, positive_weights, train_reweighted
 from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import MissingDependencyError

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from recprism.contest.cases import GRID
+from contest.cases import GRID
 
 DOCS = Path(__file__).parents[2] / "docs"
 

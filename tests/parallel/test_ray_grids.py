@@ -1,4 +1,4 @@
-"""Audit, frontier and compare on a Ray cluster: the same results as in this process."""
+"""Audit and frontier on a Ray cluster: the same results as in this process."""
 
 from __future__ import annotations
 
@@ -10,24 +10,20 @@ from pathlib import Path
 
 import pytest
 
-import recprism.contest.contest as grid
 from recprism.budget.audit import BUDGETS, cost_of_diversity
 from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.common.executor import LocalExecutor
-from recprism.contest.cases import World
 from recprism.contest.fronts import frontier
-from recprism.contest.methods import RIVALS
 from recprism.data import Dataset
 from recprism.errors import InputError, RecprismError
 from recprism.models.registry import make_model
-from recprism.parallel import RayExecutor, executor_named
+from recprism.parallel import RayExecutor
 from recprism.rule.goal import Goal
 from recprism.testing.synthetic import make_world
 
 ray = pytest.importorskip("ray", reason="needs the extra [ray]")
 pytestmark = pytest.mark.ray
-NAMES = ("local", "ray")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,21 +62,6 @@ def test_fronts_are_the_same(problem: Problem) -> None:
     )
     assert local == remote
     assert methods == ["ours:subtopic_coverage", "exposure"] * 2
-
-
-def test_a_comparison_writes_the_same_files(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "RIVALS", {"exposure": RIVALS["exposure"]})
-    for name in NAMES:
-        settings = {"seeds": 1, "trials": 2, "device": "cpu", "executor": executor_named(name)}
-        grid.compare((World("made", "lightgcn"),), lambda _: data, tmp_path / name, **settings)
-    local, remote = (files(tmp_path / name) for name in NAMES)
-    assert len(local) > 20
-    assert local == remote
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    """The files of tuning and judging."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.glob("*/*/*/*")}
 
 
 def test_a_piece_whose_worker_always_dies_ends_in_an_error(tmp_path: Path) -> None:

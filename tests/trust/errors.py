@@ -222,7 +222,7 @@ refit run --like run --max-churn 20
 frontier run --goal beauty
 frontier plain
 frontier run --rivals magic
-compare --grid ml-1m
+compare --grid full
 explain run
 explain
 explain found --user 1

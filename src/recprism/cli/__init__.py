@@ -31,7 +31,7 @@ from recprism.cli.operate import (
     serve,
 )
 from recprism.cli.pages import report, studio
-from recprism.cli.paper import changes, compare, erase, frontier, reproduce, search
+from recprism.cli.paper import changes, erase, frontier, reproduce, search
 from recprism.cli.start import data, demo, doctor, features
 from recprism.common.files import refusal
 from recprism.errors import RecprismError
@@ -60,7 +60,6 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "search": search.search,
         "erase": erase.erase,
         "changes": changes.changes,
-        "compare": compare.compare,
         "frontier": frontier.frontier,
         "reproduce": reproduce.reproduce,
     },

@@ -15,12 +15,12 @@ from recprism.budget.problem import Problem
 from recprism.common.executor import Executor, LocalExecutor
 from recprism.contest.methods import GREEDY, OURS, RIVALS, Method, greedy, ours, possible, possible_rivals
 from recprism.contest.tuning import TuningObjective, TuningUsers, best_within, relative_gain, tune
-from recprism.contest.verdict import paired
 from recprism.metrics.registry import with_gini
 from recprism.models.popularity import popularity
 from recprism.rule.goal import Goal
 
 BUDGETS = (0.005, 0.01, 0.02, 0.05, 0.1)
+Arrays = list[NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -183,3 +183,32 @@ def hypervolume(points: Sequence[tuple[float, float]], limit: float) -> float:
         area += best * (loss - before)
         best, before = max(best, gain), loss
     return round(1e4 * (area + best * (limit - before)), 9)
+
+
+def units_of(differences: Arrays) -> NDArray[np.float64]:
+    """Return the independent differences: of users, averaged over seeds, or of seeds."""
+    if len(differences[0]) == 1:
+        units = np.concatenate(differences)
+    else:
+        stacked = np.stack(differences)
+        units = np.nanmean(stacked[:, ~np.isnan(stacked).all(0)], 0)
+    return np.asarray(units[~np.isnan(units)], np.float64)
+
+
+def paired(ours: Arrays, theirs: Arrays) -> tuple[float, float]:
+    """Test the difference of two methods, paired by user, or by seed for a metric with one value.
+
+    Args:
+        ours: One array of values per seed.
+        theirs: The same for the other method.
+
+    Returns:
+        The two-sided p-value and the mean of ours minus theirs; users are averaged over the seeds first.
+    """
+    from scipy import stats
+
+    by_unit = units_of([a.astype(np.float64) - b for a, b in zip(ours, theirs, strict=True)])
+    if len(by_unit) < 2 or not np.ptp(by_unit) > 0:
+        settled = len(by_unit) > 1 and by_unit[0] != 0
+        return (0.0 if settled else 1.0), float(by_unit.mean()) if len(by_unit) else 0.0
+    return float(stats.ttest_1samp(by_unit, 0.0).pvalue), float(by_unit.mean())

@@ -23,7 +23,7 @@ from recprism.metrics.operations import discounts
 from recprism.models import Factors
 from recprism.rivals import reranker
 from recprism.rivals.greedy import Greedy
-from recprism.rule.boosts import BoostSearch, boosted, first_in_own_order, ranked_with_boosts
+from recprism.rule.boosts import BoostSearch, first_in_own_order, ranked_with_boosts
 from recprism.rule.goal import Goal, Words
 from recprism.rule.list_search import goal_units
 from recprism.rule.rule import Rule
@@ -214,16 +214,6 @@ def _boosted(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Li
     boost = boost_search(problem, goal, depth).at(trade_off).boost
     items, raised = ranked_with_boosts(*pool(problem, depth, 0.0), boost)
     return first_in_own_order(items, raised, boost, problem.k)[:, : problem.k]
-
-
-def boosts_in_vectors(metric: str, name: str) -> Method:
-    """Return the boosts as they are served without a re-ranker: in the item vectors, over the whole catalogue."""
-    return Method(name, _boosted_vectors, _space(goal=(metric.partition("@")[0],), depth=DEPTHS), together=True)
-
-
-def _boosted_vectors(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
-    boost = boost_search(problem, goal, depth).at(trade_off).boost
-    return np.asarray(boosted(problem.factors, boost).rank(problem.k, exclude=problem.seen)[0], np.int64)
 
 
 def _served_in_turn(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:

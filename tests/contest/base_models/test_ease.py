@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contest.base_models.ease import EASE
 from recprism.budget import Problem
 from recprism.budget.problem import CANDIDATES
-from recprism.contest.base_models import EASE
 from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.contest.base_models import SASRec
-from recprism.contest.base_models.sasrec import Network, encode, histories_of
+from contest.base_models.sasrec import Network, SASRec, encode, histories_of
 from recprism.data import Dataset, SparseRows, Split
 from recprism.errors import InputError
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recprism.contest.base_models.exchange import model_key, read_model
-from recprism.contest.base_models.tuned import CLASSES, choices, make_base_model, train, tuned_settings
+from contest.base_models.exchange import model_key, read_model
+from contest.base_models.tuned import CLASSES, choices, make_base_model, train, tuned_settings
+from contest_files import LARGEST_FILE, read_splits, write_models, write_splits
 from recprism.data import Dataset, Split
 from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.models.adapters import ScoredCandidates
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
-from contest_files import LARGEST_FILE, read_splits, write_models, write_splits
+BENCHMARKS = str(Path(__file__).parents[3] / "benchmarks")
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,7 @@ def test_files_of_models_stay_small(small: Dataset, tmp_path: Path) -> None:
 def test_training_needs_torch_numpy_and_numba_only() -> None:
     code = """
 import sys
+sys.path.insert(0, sys.argv[1])
 class Block:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in ("polars", "pydantic", "scipy", "safetensors", "implicit", "typer"):
@@ -112,12 +113,12 @@ sys.meta_path.insert(0, Block())
 import numpy as np
 from recprism.data.interactions import Interactions
 from recprism.data.split import split_interactions
-from recprism.contest.base_models.tuned import train
+from contest.base_models.tuned import train
 user, item = (axis.ravel() for axis in np.mgrid[:30, :6])
 rows = Interactions(user, (user + item) % 12, np.arange(30), np.arange(12), None, item)
 split = split_interactions(rows, "leave-last")
 for name in ("bprmf", "lightgcn", "ease", "sasrec"):
     train(name, split, dataset="x", seed=0, device="cpu").rank(2, exclude=split.train)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, BENCHMARKS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,11 +8,11 @@ from os import cpu_count
 from pathlib import Path
 from typing import Any
 
+from contest.cases import World
+from contest.contest import CEILINGS, CERTIFICATES, read_rows, seconds_by_world
+from contest.verdict import CellVerdict
 from recprism.common.version import __version__
-from recprism.contest.cases import World
-from recprism.contest.contest import CEILINGS, CERTIFICATES, read_rows, seconds_by_world
 from recprism.contest.tuning import TRIALS, USERS
-from recprism.contest.verdict import CellVerdict
 
 
 def contest_record(

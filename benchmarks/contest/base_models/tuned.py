@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from recprism.contest.base_models.ease import EASE
-from recprism.contest.base_models.sasrec import SASRec
+from contest.base_models.ease import EASE
+from contest.base_models.sasrec import SASRec
 from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.adapters.scores import ScoredCandidates
@@ -77,6 +77,6 @@ def tuned_settings(name: str, dataset: str, method: str) -> dict[str, Any]:
 @cache
 def choices() -> dict[str, Any]:
     """Return ``dataset.model.split`` -> the chosen settings, their validation NDCG@10, and those of the whole grid."""
-    text = (files("recprism.contest.base_models") / "tuned.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("tuned.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found

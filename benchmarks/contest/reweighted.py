@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recprism.contest.base_models.tuned import tuned_settings
+from contest.base_models.tuned import tuned_settings
 from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split

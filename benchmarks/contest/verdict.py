@@ -9,11 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
-from recprism.budget.popularity import POPULARITY
-from recprism.common.checks import random_generator
-from recprism.contest.cases import World
-from recprism.contest.contest import (
+from contest.cases import World
+from contest.contest import (
     BUDGETS,
     FIRST_SEED,
     OBJECTIVE,
@@ -23,8 +22,11 @@ from recprism.contest.contest import (
     read_judged,
     served_name,
 )
+from contest.promotion import PROMOTION
+from recprism.budget.popularity import POPULARITY
+from recprism.common.checks import random_generator
+from recprism.contest.fronts import paired, units_of
 from recprism.contest.methods import GREEDY, OURS, RIVALS
-from recprism.contest.promotion import PROMOTION
 from recprism.contest.tuning import relative_gain
 from recprism.metrics.registry import parse
 from recprism.metrics.statistics import bootstrap_means, holm, percentile_interval
@@ -258,9 +260,7 @@ def effect(differences: Arrays) -> Effect:
     Args:
         differences: One array per seed, (n_users,) or (1,).
     """
-    from scipy import stats
-
-    units = _units(differences)
+    units = units_of(differences)
     mean = float(units.mean()) if len(units) else 0.0
     if len(differences[0]) == 1:
         if len(units) < 2:
@@ -269,35 +269,6 @@ def effect(differences: Arrays) -> Effect:
         return Effect(mean, mean - half, mean + half)
     low, high = percentile_interval(bootstrap_means(units[:, None], RESAMPLES, random_generator(0)), 1 - LEVEL)
     return Effect(mean, float(low[0]), float(high[0]))
-
-
-def _units(differences: Arrays) -> NDArray[np.float64]:
-    """Return the independent differences: of users, averaged over seeds, or of seeds."""
-    if len(differences[0]) == 1:
-        units = np.concatenate(differences)
-    else:
-        stacked = np.stack(differences)
-        units = np.nanmean(stacked[:, ~np.isnan(stacked).all(0)], 0)
-    return np.asarray(units[~np.isnan(units)], np.float64)
-
-
-def paired(ours: Arrays, theirs: Arrays) -> tuple[float, float]:
-    """Test the difference of two methods, paired by user, or by seed for a metric with one value.
-
-    Args:
-        ours: One array of values per seed.
-        theirs: The same for the other method.
-
-    Returns:
-        The two-sided p-value and the mean of ours minus theirs; users are averaged over the seeds first.
-    """
-    from scipy import stats
-
-    by_unit = _units([a.astype(np.float64) - b for a, b in zip(ours, theirs, strict=True)])
-    if len(by_unit) < 2 or not np.ptp(by_unit) > 0:
-        settled = len(by_unit) > 1 and by_unit[0] != 0
-        return (0.0 if settled else 1.0), float(by_unit.mean()) if len(by_unit) else 0.0
-    return float(stats.ttest_1samp(by_unit, 0.0).pvalue), float(by_unit.mean())
 
 
 def _outcome(ours: MethodResult, rival: MethodResult, budget: float, better: float, p_value: float) -> Outcome:

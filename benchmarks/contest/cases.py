@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contest.base_models.exchange import read_model
+from contest.base_models.tuned import train
+from contest.reweighted import train_reweighted
 from recprism.budget.problem import Problem
 from recprism.common.files import atomic_path
-from recprism.contest.base_models.exchange import read_model
-from recprism.contest.base_models.tuned import train
-from recprism.contest.reweighted import train_reweighted
 from recprism.data.split import Part, Split
 from recprism.models import Factors
 from recprism.models.adapters.scores import ScoredCandidates

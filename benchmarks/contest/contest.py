@@ -19,32 +19,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from contest.cases import Case, World, cases
+from contest.ceilings import ceilings
+from contest.certificates import certificate_outcomes
+from contest.promotion import PROMOTION, promoted
+from contest.reweighted import STRENGTHS
 from recprism.budget.popularity import POPULARITY
 from recprism.budget.problem import Lists, Problem
 from recprism.cmb import CMB
 from recprism.cmb.controls import control_perturbations
-from recprism.common.executor import Executor, LocalExecutor
 from recprism.common.files import atomic_path, write_text
-from recprism.contest.cases import Case, World, cases
-from recprism.contest.ceilings import ceilings
-from recprism.contest.certificates import certificate_outcomes
 from recprism.contest.flow import solver
-from recprism.contest.methods import GREEDY, OURS, RIVALS, Method, boosts_in_vectors, greedy, ours, possible
-from recprism.contest.promotion import PROMOTION, promoted
-from recprism.contest.reweighted import STRENGTHS
+from recprism.contest.methods import DEPTHS, OURS, RIVALS, Method, boost_search, greedy, ours
 from recprism.contest.tuning import (
     TRIALS,
     Trial,
     TuningObjective,
     TuningUsers,
     best_within,
-    drawn_choices,
-    next_trade_off,
     relative_gain,
     tune,
 )
 from recprism.forms.dials.named import lists_to_dials
 from recprism.models.popularity import popularity
+from recprism.rule.boosts import boosted
 from recprism.rule.goal import term_named
 
 if TYPE_CHECKING:
@@ -76,6 +74,18 @@ def methods(case: Case) -> dict[str, Method]:
     return found | ({PROMOTION: promoted()} if case.world.model == CONTROLLED else {})
 
 
+def boosts_in_vectors(metric: str, name: str) -> Method:
+    """Return the boosts as they are served without a re-ranker: in the item vectors, over the whole catalogue."""
+    return Method(
+        name, _boosted_vectors, tuple({"goal": _goal_of(metric), "depth": it} for it in DEPTHS), together=True
+    )
+
+
+def _boosted_vectors(problem: Problem, trade_off: float, *, goal: str, depth: int) -> Lists:
+    boost = boost_search(problem, goal, depth).at(trade_off).boost
+    return np.asarray(boosted(problem.factors, boost).rank(problem.k, exclude=problem.seen)[0], np.int64)
+
+
 def served_name(metric: str) -> str:
     """Return the name under which the form without a re-ranker is kept: dials, or boosts in the item vectors."""
     return f"{OURS}:{_goal_of(metric)}:{SERVED}"
@@ -93,9 +103,7 @@ def compare(
     seeds: int = 5,
     trials: int = TRIALS,
     device: str = "auto",
-    on_step: Say | None = None,
-    on_estimate: Say | None = None,
-    executor: Executor | None = None,
+    on_step: Say = print,
 ) -> None:
     """Run the missing pieces of a contest; ``verdict.table`` reads the outcome.
 
@@ -107,56 +115,18 @@ def compare(
         trials: Number of trials of a method for each budget.
         device: Device of the training.
         on_step: Receives a description of each step.
-        on_estimate: Receives, for each world with missing pieces, an estimate of its time.
-        executor: Where methods are tuned and judged, such as ``recprism.parallel.RayExecutor()``; this process by
-            default. This process writes the files.
     """
-    say = on_step or (lambda _: None)
-    waiting = [world for world in grid if pieces_left((world,), folder, seeds=seeds)]
-    if waiting and "flow" in RIVALS:
+    if "flow" in RIVALS:
         solver()  # refuses to start without OR-tools
-    with executor or LocalExecutor() as workers:
-        for world in waiting:
-            every = list(cases(world, seeds, load(world.dataset), folder, device))
-            if on_estimate is not None:
-                on_estimate(
-                    f"{world.slug}: about {_estimate(every, trials) / 60:.0f} minutes, without training and ceilings"
-                )
-            picks = _picks(every[0], say, workers, trials)
-            _keep(every[0], CEILINGS, say, lambda case: ceilings(case.validation))
-            for case in every:
-                _judge_all(case, dict(_entrants(case, picks)), say, workers)
-                if case.seed < CERTIFIED_SEEDS:
-                    _keep(case, CERTIFICATES, say, _certificates)
-                case.forget_problems()
-
-
-def pieces_left(grid: Sequence[World], folder: Path, *, seeds: int = 5) -> int:
-    """Count the pieces that ``compare`` still has to run; what a model without vectors lacks is counted until then."""
-    left = 0
     for world in grid:
-        for seed in range(min(seeds, world.seeds)):
-            at = folder / world.slug / f"seed-{seed}"
-            scored = (at / "model.npz").exists()
-            names = [it for it in _judged_names(world, scored) if not (seed and it in FIRST_SEED)]
-            left += sum(not (at / "test" / f"{_file(it)}.npz").exists() for it in names)
-            left += seed < CERTIFIED_SEEDS and not (at / f"{CERTIFICATES}.json").exists()
-            if seed == 0:
-                left += sum(not (at / "tuned" / f"{_file(it)}.json").exists() for it in _tuned_names(world, scored))
-                left += not (at / f"{CEILINGS}.json").exists()
-    return left
-
-
-def _tuned_names(world: World, scored: bool) -> list[str]:
-    own = [f"{label}:{_goal_of(metric)}" for metric in OBJECTIVE.goals for label in (GREEDY, OURS)]
-    boosts = [served_name(it) for it in OBJECTIVE.goals if not scored and term_named(_goal_of(it)).is_exposure]
-    return [*RIVALS, *own, *boosts, *([PROMOTION, REWEIGHTED] if world.model == CONTROLLED else [])]
-
-
-def _judged_names(world: World, scored: bool) -> list[str]:
-    tuned = _tuned_names(world, scored)
-    dials = [served_name(it) for it in OBJECTIVE.goals if not scored and not term_named(_goal_of(it)).is_exposure]
-    return ["base", POPULARITY, *tuned, *dials, *(["cmb"] if world.model == CONTROLLED else [])]
+        every = list(cases(world, seeds, load(world.dataset), folder, device))
+        picks = _picks(every[0], on_step, trials)
+        _keep(every[0], CEILINGS, on_step, lambda case: ceilings(case.validation))
+        for case in every:
+            _judge_all(case, dict(_entrants(case, picks)), on_step)
+            if case.seed < CERTIFIED_SEEDS:
+                _keep(case, CERTIFICATES, on_step, _certificates)
+            case.forget_problems()
 
 
 def key(goal: str, budget: float) -> str:
@@ -164,17 +134,19 @@ def key(goal: str, budget: float) -> str:
     return f"{goal}|{budget:g}"
 
 
-def _picks(case: Case, say: Say, executor: Executor, trials: int = TRIALS) -> Picks:
+def _picks(case: Case, say: Say, trials: int = TRIALS) -> Picks:
     """Return method -> cell -> the best trial on validation; tuned once, on the first seed."""
     tuned = methods(case)
     names = [*tuned, *([REWEIGHTED] if case.world.model == CONTROLLED else [])]
     paths = {name: case.folder / "tuned" / f"{_file(name)}.json" for name in names}
     missing = [name for name in tuned if not paths[name].exists()]
     users = TuningUsers(case.validation)
-    found = executor.map(partial(_tuned, trials), users, [tuned[name] for name in missing])
     for name in [*missing, *(it for it in names if it == REWEIGHTED and not paths[it].exists())]:
         began = time.perf_counter()
-        tried = _reweighted_trials(case, users) if name == REWEIGHTED else next(found)
+        if name == REWEIGHTED:
+            tried = _reweighted_trials(case, users)
+        else:
+            tried = tune(tuned[name], users, BUDGETS, OBJECTIVE, trials)
         rows = [{**asdict(it), "choice": dict(it.choice)} for it in tried]
         write_text(paths[name], json.dumps(rows))
         _done(case, f"tuned/{name}", began, say)
@@ -184,10 +156,6 @@ def _picks(case: Case, say: Say, executor: Executor, trials: int = TRIALS) -> Pi
         best = {key(goal, budget): best_within(tried, budget, goal) for goal in OBJECTIVE.goals for budget in BUDGETS}
         picks[name] = _own_cells(name, {cell: it for cell, it in best.items() if it is not None})
     return picks
-
-
-def _tuned(trials: int, users: TuningUsers, method: Method) -> list[Trial]:
-    return tune(method, users, BUDGETS, OBJECTIVE, trials)
 
 
 def _own_cells(name: str, found: dict[str, Trial]) -> dict[str, Trial]:
@@ -281,16 +249,14 @@ def _paper_rows(case: Case, problem: Problem) -> dict[str, Lists]:
     return {name: _of_vectors(it.applied_to(base), problem) for name, it in found.items()}
 
 
-def _judge_all(case: Case, entrants: Mapping[str, Make], say: Say, executor: Executor) -> None:
+def _judge_all(case: Case, entrants: Mapping[str, Make], say: Say) -> None:
     """Evaluate every method's lists on the test part, once, and keep the values of every user."""
     paths = {name: case.folder / "test" / f"{_file(name)}.npz" for name in entrants}
-    missing = {name: make for name, make in entrants.items() if not paths[name].exists()}
-    if not missing:
-        return
-    found = executor.map(_judged, case.test, list(missing.values()))
-    for name in missing:
+    for name, make in entrants.items():
+        if paths[name].exists():
+            continue
         began = time.perf_counter()
-        arrays = next(found)
+        arrays = _judged(case.test, make)
         paths[name].parent.mkdir(parents=True, exist_ok=True)
         with atomic_path(paths[name]) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -325,27 +291,6 @@ def _done(case: Case, piece: str, began: float, say: Say) -> None:
     with (case.folder.parents[1] / "seconds.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
     say(f"{case.world.slug}, seed {case.seed}: {piece}")
-
-
-def _estimate(every: Sequence[Case], trials: int) -> float:
-    """Return the seconds of the missing pieces of a world: one trial of each method, times the number of them."""
-    case, seconds = every[0], 0.0
-    users = TuningUsers(case.validation)
-    for name, method in methods(case).items():
-        problem = users.of(method)
-        able = possible(method, problem)
-        # Deep pools take most of the time.
-        choice = max((it for it, _ in drawn_choices(able, BUDGETS[0])), key=lambda it: it.get("depth", 0))
-        able(problem, next_trade_off((), BUDGETS[0]), choice)  # compiles, and fills caches that trials share
-        began = time.perf_counter()
-        OBJECTIVE.means(problem, able(problem, next_trade_off((), BUDGETS[0]), choice))
-        one = time.perf_counter() - began
-        tuned = (case.folder / "tuned" / f"{_file(name)}.json").exists()
-        seconds += 0 if tuned else one * trials * len(BUDGETS)
-        waiting = sum(not (it.folder / "test" / f"{_file(name)}.npz").exists() for it in every)
-        cells = len(BUDGETS) * (1 if ":" in name else len(OBJECTIVE.goals))
-        seconds += one * waiting * cells * case.split.n_users / problem.base.n_users
-    return seconds
 
 
 def read_judged(folder: Path, world: World, seed: int, name: str) -> dict[str, NDArray[np.float32]] | None:

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from recprism.budget.problem import Problem
 from recprism.common.checks import random_generator
@@ -59,9 +61,6 @@ def best_coverage(relevance: Array, has: Array, k: int, weight: float, price: fl
         price: Value of a covered category.
         decide: Solve the whole program where the relaxation is not whole; otherwise its value is only a bound.
     """
-    from scipy import sparse
-    from scipy.optimize import linprog
-
     n, n_categories = has.shape
     # A category counts as covered as far as chosen items have it.
     covers = sparse.hstack([-sparse.csr_matrix(has.T), sparse.identity(n_categories)], format="csr")
@@ -94,9 +93,6 @@ def best_distances(
         price: Value of one unit of distance.
         seconds: Time limit.
     """
-    from scipy import sparse
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
     n, k = len(relevance), min(k, len(relevance))
     one, two = np.triu_indices(n, 1)
     pair, m = np.arange(len(one)), len(one)

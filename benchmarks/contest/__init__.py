@@ -1,0 +1,1 @@
+"""The contest behind docs/frontier.md; ``python benchmarks/compare.py`` runs it."""

@@ -1,0 +1,1 @@
+"""The base models of the contest, with their tuned settings."""

@@ -1,2 +1,0 @@
-from recprism.contest.base_models.ease import EASE as EASE
-from recprism.contest.base_models.sasrec import SASRec as SASRec
