@@ -285,7 +285,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--modl", "als"], "there is no option --modl; did you mean --model?"),
         (["train", "--nope"], "there is no option --nope; see `recprism train --help`"),
         (["train", "--subtopic-column", "a"], "there is no option --subtopic-column; it is --category-column now"),
-        (["check", "run", "--concepts", "a"], "there is no option --concepts; see `recprism check --help`"),
+        (["check", "run", "--concepts", "a"], "there is no option --concepts any more"),
         (["launch", "run"], "no such command 'launch'"),
         (["serve", "run"], "run is no export of a rule; write one with `recprism export RUN`"),
         (["diversify", "run"], "--budget is missing: name the share of NDCG@10 that may be lost"),

@@ -1,4 +1,4 @@
-"""No option is ignored: all commands, all modes and all options, from the parser and from the table of modes."""
+"""No option is ignored: each one that does not always have an effect is refused where it has none."""
 
 from __future__ import annotations
 
@@ -9,64 +9,55 @@ from typing import Any
 import pytest
 import typer
 
-from recprism.cli import _modes, app
-from recprism.cli._modes import Choice, Mode, choices_of, ignored
+from recprism.cli import app
+from recprism.cli._commands import Only, conditions, is_given
 from recprism.cli._usage import UsageError, parameter_name
 from recprism.errors import InputError
 from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, RunConfig
 from recprism.runs.run import Run
 
-COMMANDS = {command: choices_of(command) for command in _modes.COMMANDS}
-
 SAMPLES = ("1", "0.05", "0.6", "100")
 """Values of options; the first that the parser accepts is taken."""
 
 ALWAYS = {
-    "data stats": "source threshold min_user min_item split seed as_json",
+    "data stats": "source preset threshold min_user min_item columns items category_column split seed data_root "
+    "as_json",
     "features": "reviews tuples attributes output as_json",
     "import": "scores output interactions held_out columns items category_column overwrite as_json",
-    "train": "output data model model_preset settings metric split threshold min_user min_item seed device overwrite "
-    "mlflow as_json",
+    "train": "output data model model_preset settings metric split preset threshold min_user min_item columns items "
+    "category_column data_root seed device overwrite mlflow as_json",
     "evaluate": "run_directory metrics part against base bootstrap output name as_json",
     "evaluate-lists": "lists metrics run columns bootstrap output as_json",
-    "recommend": "run_directory k users judged output base name as_json",
+    "recommend": "run_directory k users judged output base allow_violations name as_json",
     "audit": "run_directory goal budgets guard confidence approximate clusters form show as_json",
     "why": "run_directory user item why_not what_if judged name as_json",
     "explain-lists": "lists base scores columns draws seed as_json",
-    "search": "run_directory goal preset settings metrics name overwrite mlflow as_json",
     "erase": "run_directory goal axes features draws controls part held_out_users seed name as_json",
-    "export": "run_directory output form name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout log watch max_bytes "
     "max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor-log": "export served certify output junit as_json",
-    "report": "run_directory output part name as_json",
 }
-"""Command -> the parameters that have an effect in every mode, with blanks between."""
+"""Command -> the parameters without a condition, with blanks between; of other commands, no parameter has one."""
 
 IMPORT = "--user-vectors u.npy --item-vectors i.npy -o new"
 MINIMAL = {
     "data stats": {
-        "for a named data set": "ml-latest-small",
-        "for your own files": "a.csv",
         "with --category-column": "a.csv --items i.csv --category-column c",
         "without --category-column": "a.csv",
-        "with both --min-user and --min-item": "ml-1m --min-user 1 --min-item 1",
-        "without --min-user or --min-item": "ml-1m --min-user 1",
     },
     "features": {
-        "for reviews": "r.json",
-        "with --tuples": "--tuples t.csv",
-        "with --attributes": "--attributes a.csv",
+        "with REVIEWS": "r.json",
+        "without REVIEWS": "--tuples t.csv",
+        "with REVIEWS or --tuples": "--tuples t.csv",
+        "without REVIEWS and --tuples": "--attributes a.csv",
+        "with --tuples or --attributes": "--tuples t.csv",
+        "without --tuples and --attributes": "r.json",
     },
     "train": {
-        "for a named data set": "--data ml-1m",
-        "for your own files": "--data a.csv",
         "with --category-column": "--data a.csv --items i.csv --category-column c",
         "without --category-column": "--data a.csv",
-        "with both --min-user and --min-item": "--min-user 1 --min-item 1",
-        "without --min-user or --min-item": "",
     },
     "import": {
         "with --scores": "--scores s.csv -o new",
@@ -101,8 +92,6 @@ MINIMAL = {
     "recommend": {
         "with --judged": "run --judged",
         "without --judged": "run",
-        "for a result that must keep constraints": "bound",
-        "for a result without such constraints": "found",
     },
     "audit": {"with --form": "run --form dials", "without --form": "run"},
     "why": {"with --judged": "found --user 1 --judged", "without --judged": "found --user 1"},
@@ -112,19 +101,11 @@ MINIMAL = {
         "with --category-column": "lists.csv --scores lists.csv --items i.csv --category-column c",
         "without --category-column": "lists.csv --scores lists.csv",
     },
-    "search": {
-        "with marginal credit": "run --preset paper --set credit=marginal",
-        "with shared credit": "run --preset shared",
-    },
     "erase": {
         "with --json": "found --json",
         "without --json": "found",
         "with --controls above 0": "found",
         "with --controls 0": "found --controls 0",
-    },
-    "export": {
-        **{f"for --form {form}": f"run --form {form}" for form in ("rule", "dials", "user-vectors", "boosts")},
-        "for --form vectors": "run",
     },
     "batch": {
         "with --executor local": "rule --users u.npy -o new",
@@ -143,7 +124,6 @@ MINIMAL = {
         "with --certify": "rule --served log --certify clicks=2% --outcomes clicks.csv",
         "without --certify": "rule --served log",
     },
-    "report": {"for a diversified run": "found", "for a run that was only trained": "run"},
 }
 """Command -> mode -> the rest of a command line in that mode."""
 
@@ -177,12 +157,7 @@ def commands() -> Iterator[tuple[str, Any]]:
 
 
 PARSER = dict(commands())
-MODES = [
-    pytest.param(command, choice, mode, id=f"{command} {mode.phrase}")
-    for command, choices in COMMANDS.items()
-    for choice in choices
-    for mode in choice
-]
+CONDITIONS = {name: found for name, command in PARSER.items() if (found := list(conditions(command)))}
 
 
 def parsed(command: str, words: list[str]) -> Any:
@@ -207,52 +182,112 @@ def words_of(command: str, param: Any, words: list[str]) -> list[str]:
     raise AssertionError(f"no sample fits {name} of {command}")
 
 
-def declared(options: str) -> set[str]:
-    return set(options.split())
+def test_a_condition_is_neither_forgotten_nor_added() -> None:
+    assert CONDITIONS.keys() == ALWAYS.keys() == MINIMAL.keys()
+    for command, found in CONDITIONS.items():
+        conditional = {param.name for param, _ in found}
+        assert not conditional & set(ALWAYS[command].split())
+        assert conditional | set(ALWAYS[command].split()) == {param.name for param in PARSER[command].params}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_table_names_all_parameters_of_a_command_and_no_others(command: str) -> None:
-    by_mode = {name for choice in COMMANDS[command] for mode in choice for name in declared(mode.options)}
-    assert not by_mode & declared(ALWAYS[command])
-    assert by_mode | declared(ALWAYS[command]) == {param.name for param in PARSER[command].params}
+def test_every_command_line_belongs_to_a_condition() -> None:
+    for command, lines in MINIMAL.items():
+        contexts = [parsed(command, line.split()) for line in lines.values()]
+        phrases = {it.phrase(one, holds=mode) for one in contexts for _, it in CONDITIONS[command] for mode in (0, 1)}
+        assert lines.keys() <= phrases
 
 
-def test_every_mode_has_a_command_line() -> None:
-    assert {command: set(modes) for command, modes in MINIMAL.items()} == {
-        command: {mode.phrase for choice in choices for mode in choice} for command, choices in COMMANDS.items()
-    }
+def line_for(command: str, only: Only, holds: bool) -> list[str]:
+    """The line whose mode is the one where a condition holds, or does not."""
+    for phrase, line in MINIMAL[command].items():
+        context = parsed(command, line.split())
+        if only.phrase(context, holds=holds) == phrase and only.holds(context.params) == holds:
+            return line.split()
+    raise AssertionError(f"{command}: no line for {only}")
 
 
-@pytest.mark.parametrize(("command", "choice", "mode"), MODES)
-def test_an_option_is_refused_in_the_modes_where_it_has_no_effect(command: str, choice: Choice, mode: Mode) -> None:
-    words = MINIMAL[command][mode.phrase].split()
-    conditional = {name for other in choice for name in declared(other.options)}
-    for param in PARSER[command].params:
-        if param.name not in conditional:
-            continue
-        more = words_of(command, param, words)
-        if param.name in declared(mode.options):
-            more = [] if set(param.opts) & set(words) or param.param_type_name == "argument" else more
-            context = parsed(command, [*words, *more])
-            assert mode.holds(context.params), (words, more)
-            assert ignored(choice, context) is None, more
-            continue
-        works = " or ".join(other.phrase for other in choice if param.name in declared(other.options))
-        with pytest.raises(InputError) as refused:  # the command line exits with 2
-            ROOT.main([*command.split(), *words, *more], "recprism", standalone_mode=False)
-        assert str(refused.value) == f"{parameter_name(param)} has no effect {mode.phrase}; it works {works}"
+@pytest.mark.parametrize(
+    ("command", "param", "only"),
+    [
+        pytest.param(
+            command, param, only, id=f"{command} {param.name} {'with' if only.wanted else 'without'} {only.names[0]}"
+        )
+        for command, found in CONDITIONS.items()
+        for param, only in found
+    ],
+)
+def test_an_option_is_refused_where_it_has_no_effect(command: str, param: Any, only: Only) -> None:
+    works, idle = (line_for(command, only, holds) for holds in (True, False))
+    context = parsed(command, [*works, *words_of(command, param, works)])
+    assert only.holds(context.params)
+    assert is_given(context, param.name)
+    words = [*idle, *words_of(command, param, idle)]
+    context = parsed(command, words)
+    with pytest.raises(InputError) as refused:  # the command line exits with 2
+        ROOT.main([*command.split(), *words], "recprism", standalone_mode=False)
+    here, there = (only.phrase(context, holds=holds) for holds in (False, True))
+    assert str(refused.value) == f"{parameter_name(param)} has no effect {here}; it works {there}"
 
 
-@pytest.mark.slow
-def test_every_option_works_in_some_mode() -> None:
-    for command, choices in COMMANDS.items():
-        for param in PARSER[command].params:
-            lines = [line.split() for line in MINIMAL[command].values()]
-            given = [[*line, *words_of(command, param, line)] for line in lines if param.param_type_name == "option"]
-            contexts = [parsed(command, words) for words in (given or lines)]
-            accepted = [not any(ignored(choice, context) for choice in choices) for context in contexts]
-            assert any(accepted), (command, param.name)
+NAMED = "has no effect for a named data set; it works for your own files"
+OWN = "has no effect for your own files; it works for a named data set"
+BOTH = "--preset has no effect with both --min-user and --min-item; it works without --min-user or --min-item"
+VECTORS = ("to", "alpha", "metric", "margin", "for-index")
+OF_FORM: dict[str, tuple[str, ...]] = {
+    "rule": ("no-vectors", "with-histories"),
+    **dict.fromkeys(("dials", "user-vectors", "boosts"), (*VECTORS, "budget")),
+    "vectors": VECTORS,
+}
+OPTIONS_OF_FORMS = [
+    (
+        option,
+        "" if of == "rule" else " 1",
+        " or ".join(f"for --form {it}" for it, own in OF_FORM.items() if option in own),
+    )
+    for of in ("rule", "dials")
+    for option in OF_FORM[of]
+]
+"""An option, its value, and where it works."""
+REFUSED = {
+    **{
+        f"{data} {option} {value}": f"{option} {said}"
+        for name, own in (("data stats ml-1m", "data stats a.csv"), ("train --data ml-1m", "train --data a.csv"))
+        for data, said, option, value in (
+            (name, NAMED, "--column", "user_id=u"),
+            (name, NAMED, "--items", "i.csv"),
+            (name, NAMED, "--categories", "c.csv"),
+            (name, NAMED, "--category-column", "c"),
+            (own, OWN, "--preset", "paper"),
+            (own, OWN, "--data-root", "folder"),
+        )
+    },
+    "data stats ml-1m --preset paper --min-user 1 --min-item 1": BOTH,
+    "train --data ml-1m --preset paper --min-user 1 --min-item 1": BOTH,
+    "recommend found --allow-violations": "--allow-violations has no effect for a result without such constraints; it "
+    "works for a result that must keep constraints",
+    "search run --preset shared --relevance 0.5": "--relevance has no effect with shared credit; it works with "
+    "marginal credit",
+    "search run --accuracy recall": "marginal credit keeps accuracy by the base scores (relevance=...); drop accuracy, "
+    "or pass credit='shared' to have a metric of accuracy in the reward",
+    **{
+        f"report run {option} 0": f"{option} has no effect for a run that was only trained; it works for a diversified "
+        "run"
+        for option in ("--draws", "--seed")
+    },
+    **{
+        f"export run {given} --{option}{value}": f"--{option} has no effect for --form {form}; it works {works}"
+        for form, given in {**{it: f"--form {it}" for it in OF_FORM}, "vectors": ""}.items()
+        for option, value, works in OPTIONS_OF_FORMS
+        if f"for --form {form}" not in works.split(" or ")
+    },
+}
+"""A command line -> what is said of an option that has no effect because of what the data, the run or a word are."""
+
+
+@pytest.mark.parametrize("line", sorted(REFUSED))
+def test_an_option_is_refused_where_something_else_decides(line: str, recprism: Callable[..., Any]) -> None:
+    refused = recprism(*line.split())
+    assert (refused.code, refused.err.strip()) == (2, f"error: {REFUSED[line]}")
 
 
 def test_a_value_that_equals_the_default_was_given_too(recprism: Callable[..., Any]) -> None:

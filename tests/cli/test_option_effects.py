@@ -17,7 +17,7 @@ import pytest
 import typer
 
 from recprism.cli import app
-from recprism.cli._modes import is_given
+from recprism.cli._commands import is_given
 
 TESTS = Path(__file__).parents[1]
 STATS = "data stats orders.csv --threshold none"

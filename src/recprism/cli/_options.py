@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.common.checks import LARGEST_SEED
 from recprism.common.shares import Share, share
 from recprism.errors import InputError
@@ -138,6 +139,7 @@ ListPart = Annotated[
         help="With --judged: test leaves out training and validation items; validation leaves out training items only.",
         show_default="test",
     ),
+    With("judged"),
 ]
 Judged = Annotated[
     bool,
@@ -188,7 +190,9 @@ ColumnMap = Annotated[
     typer.Option("--column", metavar="NAME=COLUMN", help="A column of your files, as in user_id=userId. Repeatable."),
 ]
 CategoryTable = Annotated[
-    str | None, typer.Option("--categories", help="Long table item_id,category[,weight].", rich_help_panel=CATEGORIES)
+    str | None,
+    typer.Option("--categories", help="Long table item_id,category[,weight].", rich_help_panel=CATEGORIES),
+    Without("category_column"),
 ]
 ItemTable = Annotated[
     str | None, typer.Option("--items", help="Item table with a column item_id.", rich_help_panel=CATEGORIES)
@@ -208,12 +212,14 @@ CategorySeparator = Annotated[
         show_default="detected",
         rich_help_panel=CATEGORIES,
     ),
+    With("category_column"),
 ]
 CategoryLevel = Annotated[
     str | None,
     typer.Option(
         help="For nested categories and paths (A > B): last, or path.", show_default="last", rich_help_panel=CATEGORIES
     ),
+    With("category_column"),
 ]
 
 

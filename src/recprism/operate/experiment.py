@@ -24,7 +24,6 @@ from recprism.errors import InputError
 from recprism.metrics import Comparison
 from recprism.metrics.evaluation import plain_row
 from recprism.metrics.registry import parse
-from recprism.operate.budget_share import budget_of
 from recprism.operate.guardrails import WATCHED, Guardrail, guardrails
 from recprism.result.effect import effect
 from recprism.runs.run import Run
@@ -259,7 +258,7 @@ def _judged(base: Array, new: Array) -> tuple[Array, Array]:
 
 
 def _budgets_of(run: Run) -> dict[str, float]:
-    asked = budget_of(run)
+    asked = run.within
     if asked is None:
         raise InputError(
             f"{run.argument}: was not diversified within a budget, so it has no margin to test; name one: --budget 0.01"

@@ -22,7 +22,6 @@ from recprism.metrics.evaluation import plain_row
 from recprism.metrics.registry import parse
 from recprism.metrics.suite import deepest_cut
 from recprism.operate._served_lists import ONE_DAY, read_served, shared_places
-from recprism.operate.budget_share import budget_of
 from recprism.operate.check import junit
 from recprism.operate.retention import (
     ALL_DAYS,
@@ -214,7 +213,7 @@ def monitor(
         of: shared_places(triple.stacked("now"), triple.stacked(of), problem.base.n_items)
         for of in ("promised", "base")
     }
-    asked = budget_of(run)
+    asked = run.within
     rows = of_users(triple, name, segments, terms) if kind.per_user else of_all(triple, name, segments, terms)
     step()
     return Monitored(

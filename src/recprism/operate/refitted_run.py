@@ -17,7 +17,6 @@ from recprism.common.shares import Share
 from recprism.data.readers.clusters import with_own
 from recprism.data.split import Part
 from recprism.errors import InputError
-from recprism.operate.budget_share import budget_of
 from recprism.operate.refit import PreviousDeployment, Refit, refit
 from recprism.result.result import Result
 from recprism.runs.config import ConstraintsConfig
@@ -56,7 +55,7 @@ def refit_run(
         InputError: If ``old`` was not diversified within a budget, or if ``max_churn`` cannot be kept.
     """
     run.require_undiversified(overwrite=overwrite)
-    wanted, certified = budget_of(old), old.certificate()
+    wanted, certified = old.within, old.certificate()
     if wanted is None or certified is None or not old.is_diversified():
         raise InputError(
             f"{old.path}: holds no vectors within a budget to follow; run "

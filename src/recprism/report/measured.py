@@ -18,7 +18,6 @@ from recprism.data.split import Part
 from recprism.explain.explained import ExplanationInShort
 from recprism.metrics import DEFAULT_METRICS, Comparison, Evaluation
 from recprism.metrics.registry import parse, with_gini
-from recprism.operate.budget_share import budget_of
 from recprism.report.content import Change, Chosen, Explained, FrontPoint, User, known
 from recprism.report.explained import check_draws, explained_content
 from recprism.report.headline import Basis
@@ -231,13 +230,13 @@ def explain_result(found: Measured, *, draws: int, seed: int, tell: ProgressCall
 
 
 def _asked_budget(run: Run) -> float:
-    asked = budget_of(run)
+    asked = run.within
     return SHOWN_BUDGET if asked is None else asked.budgets.get(COST, SHOWN_BUDGET)
 
 
 def _goal_of(run: Run, objective: str, *, has_categories: bool) -> Goal:
     """Return the goal of the front: the requested one, or the objective of a search if there is a path towards it."""
-    asked = budget_of(run)
+    asked = run.within
     if asked is not None:
         return asked.question.goal
     term = TERMS.get(objective.partition("@")[0])

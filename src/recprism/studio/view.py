@@ -16,7 +16,6 @@ from recprism.budget.path import rule_at
 from recprism.budget.segments import user_segments
 from recprism.common.ids import as_id_array, id_positions
 from recprism.errors import InputError
-from recprism.operate.budget_share import budget_of
 from recprism.result.catalogue import Card, Catalogue, Place, places
 from recprism.result.front import StoredPath
 from recprism.result.result import Result
@@ -95,7 +94,7 @@ class View:
     @cached_property
     def asked(self) -> BudgetConfig | None:
         """What the result was made from; None if it was not made within a budget."""
-        return budget_of(self.run)
+        return self.run.within
 
     @property
     def first_goal(self) -> Goal:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli._changed import clusters_of_users
-from recprism.cli._commands import given
+from recprism.cli._commands import Without, given
 from recprism.cli._options import (
     Approximate,
     AsJson,
@@ -80,7 +80,7 @@ def audit(
             high=0.5,
         ),
     ] = 0.01,
-    executor: ExecutorName = "local",
+    executor: Annotated[ExecutorName, Without("form")] = "local",
     as_json: AsJson = False,
 ) -> None:
     """Show what more diversity would cost, and who would pay.
@@ -171,14 +171,13 @@ def _within_budget(run: Run, found: Audit, show: float, options: dict[str, Any])
     of = next((goal for goal, stops in found.stops.items() if any(it.certified for it in stops)), None)
     if of is not None:
         budgets = [it.budget for it in found.stops[of] if it.certified]
-        kept = run.config.diversify
-        asked, named = None if kept is None else kept.within, kept is not None
-        yield diversify(run, asked, of, show if show in budgets else budgets[0], named=named, **options)
+        named = run.config.diversify is not None
+        yield diversify(run, run.within, of, show if show in budgets else budgets[0], named=named, **options)
 
 
 def _exported(run: Run, found: Audit, form: str, show: float) -> str | None:
     """Return the command that exports a form within a certified budget; None if the run's rule has another goal."""
-    own = None if run.config.diversify is None else run.config.diversify.within
+    own = run.within
     budgets = [it.budget for it in ([] if own is None else found.stops.get(own.question.goal, ())) if it.certified]
     nearest = min(budgets, key=lambda it: abs(it - show), default=None)
     return None if nearest is None else run.command("export", form=form, budget=nearest)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.cli._options import (
     AsJson,
     CategoryColumn,
@@ -35,21 +36,25 @@ def explain_lists(
         ),
     ] = None,
     run: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="A trained run with the scores, categories and histories.")
+        Path | None,
+        typer.Option(metavar="RUN", help="A trained run with the scores, categories and histories."),
+        Without("scores"),
     ] = None,
-    part: Part = "test",
+    part: Annotated[Part, Without("scores")] = "test",
     scores: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="user_id, item_id, score of the candidates, instead of a run."),
     ] = None,
     train: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --scores: user_id, item_id of the users' history.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With --scores: user_id, item_id of the users' history."),
+        With("scores"),
     ] = None,
-    items: ItemTable = None,
-    categories: CategoryTable = None,
-    category_column: CategoryColumn = None,
-    category_separator: CategorySeparator = None,
-    category_level: CategoryLevel = None,
+    items: Annotated[ItemTable, With("scores")] = None,
+    categories: Annotated[CategoryTable, With("scores")] = None,
+    category_column: Annotated[CategoryColumn, With("scores")] = None,
+    category_separator: Annotated[CategorySeparator, With("scores")] = None,
+    category_level: Annotated[CategoryLevel, With("scores")] = None,
     columns: ColumnMap = None,
     draws: Draws = 199,
     seed: Seed = 0,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli._commands import With
 from recprism.cli._options import AsJson, Base, Metrics, Part, ResultName, Rows, Seed, TrainedRun
 from recprism.cli._output import (
     if_storable,
@@ -37,11 +38,13 @@ def evaluate(
         Path | None, typer.Option(metavar="RUN", help="Another run of the same users: a paired comparison.")
     ] = None,
     against_name: Annotated[
-        str | None, typer.Option(help="With --against: the result of that run.", show_default="the unnamed one")
+        str | None,
+        typer.Option(help="With --against: the result of that run.", show_default="the unnamed one"),
+        With("against"),
     ] = None,
     base: Base = False,
     bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
+    seed: Annotated[Seed, With("bootstrap", "against")] = 0,
     output: Rows = None,
     name: ResultName = None,
     as_json: AsJson = False,

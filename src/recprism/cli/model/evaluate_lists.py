@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.cli._options import (
     AsJson,
     CategoryColumn,
@@ -31,28 +32,31 @@ def evaluate_lists(
     run: Annotated[
         Path | None, typer.Option(metavar="RUN", help="The run whose held-out items and categories judge the lists.")
     ] = None,
-    part: Part = "test",
+    part: Annotated[Part, With("run")] = "test",
     held_out: Annotated[
-        Path | None, typer.Option(help="Instead of a run: user_id,item_id that users took later.")
+        Path | None, typer.Option(help="Instead of a run: user_id,item_id that users took later."), Without("run")
     ] = None,
-    train: Annotated[Path | None, typer.Option(help="Instead of a run: user_id,item_id known before.")] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Instead of a run: user_id,item_id known before."), Without("run")
+    ] = None,
     columns: ColumnMap = None,
     catalogue_size: Annotated[
-        int | None, typer.Option(help="How many items there are, if no file shows it.", min=1)
+        int | None, typer.Option(help="How many items there are, if no file shows it.", min=1), Without("run")
     ] = None,
     missing: Annotated[
         str,
         typer.Option(
             metavar="skip|zero", help="Users without a list are not judged (skip), or count as empty lists (zero)."
         ),
+        With("run", "held_out"),
     ] = "skip",
-    categories: CategoryTable = None,
-    items: ItemTable = None,
-    category_column: CategoryColumn = None,
-    category_separator: CategorySeparator = None,
-    category_level: CategoryLevel = None,
+    categories: Annotated[CategoryTable, Without("run")] = None,
+    items: Annotated[ItemTable, Without("run")] = None,
+    category_column: Annotated[CategoryColumn, Without("run")] = None,
+    category_separator: Annotated[CategorySeparator, Without("run")] = None,
+    category_level: Annotated[CategoryLevel, Without("run")] = None,
     bootstrap: Bootstrap = 1000,
-    seed: Seed = 0,
+    seed: Annotated[Seed, With("bootstrap")] = 0,
     output: Rows = None,
     as_json: AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.cli._options import (
     AsJson,
     CategoryColumn,
@@ -40,13 +41,21 @@ if TYPE_CHECKING:
     from recprism.runs.run import Run
 
 Vectors = Annotated[
-    str | None, typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv.")
+    str | None,
+    typer.Option(help="A file: .npy, .npz, .safetensors, .pt, .pth, .parquet, .csv or .tsv."),
+    Without("scores"),
 ]
 Ids = Annotated[
-    str | None, typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file.")
+    str | None,
+    typer.Option(help="Their ids: a .npy file, one a line, or an array or column of that file."),
+    Without("scores"),
 ]
-Key = Annotated[str | None, typer.Option(help="The array or column of vectors, where the file has several.")]
-Bias = Annotated[str | None, typer.Option(help="Their biases: a .npy file, one a line, or an array or column.")]
+Key = Annotated[
+    str | None, typer.Option(help="The array or column of vectors, where the file has several."), Without("scores")
+]
+Bias = Annotated[
+    str | None, typer.Option(help="Their biases: a .npy file, one a line, or an array or column."), Without("scores")
+]
 
 
 def import_vectors(
@@ -63,7 +72,7 @@ def import_vectors(
     item_key: Key = None,
     user_bias: Bias = None,
     item_bias: Bias = None,
-    metric: IndexMetric = "inner_product",
+    metric: Annotated[IndexMetric, Without("scores")] = "inner_product",
     interactions: Annotated[
         str | None, typer.Option(help="user_id,item_id that users took before; not recommended again.")
     ] = None,
@@ -72,10 +81,15 @@ def import_vectors(
         typer.Option(help="user_id,item_id that users took later: the labels. The model must not have seen them."),
     ] = None,
     set_aside: Annotated[
-        float, share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%.")
+        float,
+        share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%."),
+        With("interactions"),
+        Without("held_out"),
     ] = 0.0,
     threshold: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do.")
+        str | None,
+        typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do."),
+        With("interactions", "held_out"),
     ] = None,
     columns: ColumnMap = None,
     categories: CategoryTable = None,
@@ -83,7 +97,7 @@ def import_vectors(
     category_column: CategoryColumn = None,
     category_separator: CategorySeparator = None,
     category_level: CategoryLevel = None,
-    seed: Seed = 0,
+    seed: Annotated[Seed, With("held_out", "set_aside")] = 0,
     overwrite: OverwriteRun = False,
     as_json: AsJson = False,
 ) -> None:

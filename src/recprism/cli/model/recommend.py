@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli._commands import refuse
 from recprism.cli._options import AsJson, Base, Judged, K, ListPart, ResultName, TrainedRun, lists_in
 from recprism.cli._output import (
     next_step,
@@ -18,7 +19,6 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import comma_words
-from recprism.errors import InputError
 
 
 def recommend(
@@ -67,9 +67,10 @@ def recommend(
     from recprism.runs.tables import require_table_name, write_table
 
     require_table_name(output)
-    if part is not None and not judged:
-        raise InputError("--part is for judged lists; add --judged, or omit it")
     run = Run.open(run_directory, name)
+    if allow_violations and (run.constraints.allow_violations or not run.constraints.parsed()):
+        where = "for a result without such constraints", "for a result that must keep constraints"
+        refuse("--allow-violations", *where)
     wanted = None if users is None else comma_words(users, "--users")
     kept = None
     with run.unchanged() as saving:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli._commands import With
 from recprism.cli._options import AsJson, Device, ExecutorName
 from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
@@ -42,7 +43,7 @@ def batch(
         bool, typer.Option("--dials", help="Also fit named weights of each user that return the list.")
     ] = False,
     shard_users: Annotated[int, typer.Option(help="Users of a shard; memory grows with it.", min=1)] = 50_000,
-    device: Device = "cpu",
+    device: Annotated[Device, With("executor=local")] = "cpu",
     executor: ExecutorName = "local",
     as_json: AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli._commands import Without
 from recprism.cli._options import AsJson, DiversifiedRun, JUnit, Part, ResultName, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import limits, metric_shares, part_option
@@ -29,7 +30,9 @@ def check(
         ),
     ] = None,
     confidence: Annotated[
-        float, share_option(help="Confidence that all limits hold, if all pass.", low=0.5, high=0.9999)
+        float,
+        share_option(help="Confidence that all limits hold, if all pass.", low=0.5, high=0.9999),
+        Without("measured"),
     ] = 0.95,
     measured: Annotated[
         bool, typer.Option("--measured", help="Compare measured values with the limits, whatever their uncertainty.")

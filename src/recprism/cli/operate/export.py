@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recprism.cli._modes import PARAMETERS, is_given
+from recprism.cli._commands import given, refuse
 from recprism.cli._options import (
     AsJson,
     ResultName,
@@ -16,6 +16,9 @@ from recprism.cli._options import (
 )
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.common.command_line import command_line
+
+FIELDS = {"budget": "budgets", "no-vectors": "vectors", "with-histories": "histories"}
+"""Option -> the field of a form that it sets, where their names differ."""
 
 
 def export(
@@ -101,6 +104,7 @@ def export(
     - `recprism export runs/x --form dials --budget 5%`
     - `recprism export runs/x --form user-vectors --alpha 0 -o rollback`
     """
+    from recprism.forms.form import FORMS, default_form, options_of
     from recprism.runs.jobs.export import export_run
     from recprism.runs.run import Run
 
@@ -115,7 +119,13 @@ def export(
         "vectors": not no_vectors,
         "histories": with_histories,
     }
-    asked = {name: value for name, value in options.items() if is_given(context, PARAMETERS.get(name, name))}
+    kind, asked = form or default_form(run.within is not None), {}
+    for option in given(context, "output", "form", "name", "as_json"):
+        field = FIELDS.get(option, option.replace("-", "_"))
+        works = [f"for --form {it}" for it, known in FORMS.items() if field in options_of(known)]
+        if f"for --form {kind}" not in works and kind in FORMS:
+            refuse(f"--{option}", f"for --form {kind}", " or ".join(works))
+        asked[field] = options[field]
     with progress_of_steps() as on_step:
         chosen, folder, made = export_run(run, output, form, **asked, on_step=on_step)
     if as_json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, share_option
 from recprism.cli._output import (
     next_step,
@@ -40,20 +41,28 @@ def monitor_log(
         typer.Option(
             help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too."
         ),
+        Without("certify"),
     ] = None,
-    columns: ColumnMap = None,
-    floor: Floor = 0.8,
-    max_fallbacks: Annotated[float, share_option(help="Largest share of requests without a list of the rule.")] = 0.05,
-    max_unmet: Annotated[float | None, share_option(help="Largest share of requests with an unmet constraint.")] = None,
+    columns: Annotated[ColumnMap, With("taken")] = None,
+    floor: Annotated[Floor, Without("certify")] = 0.8,
+    max_fallbacks: Annotated[
+        float, share_option(help="Largest share of requests without a list of the rule."), Without("certify")
+    ] = 0.05,
+    max_unmet: Annotated[
+        float | None, share_option(help="Largest share of requests with an unmet constraint."), Without("certify")
+    ] = None,
     max_milliseconds: Annotated[
-        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9)
+        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9), Without("certify")
     ] = None,
     max_hit_loss: Annotated[
         float | None,
         share_option(help="With --taken: largest loss of the hit rate against a holdout at a lower price."),
+        With("taken"),
     ] = None,
     holdout_share: Annotated[
-        float | None, share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked.")
+        float | None,
+        share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked."),
+        Without("certify"),
     ] = None,
     certify: Annotated[
         list[str] | None,
@@ -69,11 +78,14 @@ def monitor_log(
         typer.Option(
             help="With --certify: a table with request, a column from 0 to 1 for each outcome, and optionally time."
         ),
+        With("certify"),
     ] = None,
     window: Annotated[
-        float, typer.Option(help="With --certify: days in which outcomes arrive; later ones do not count.", min=0.001)
+        float,
+        typer.Option(help="With --certify: days in which outcomes arrive; later ones do not count.", min=0.001),
+        With("certify"),
     ] = 1.0,
-    confidence: Confidence = 0.95,
+    confidence: Annotated[Confidence, With("certify")] = 0.95,
     output: Rows = None,
     junit: JUnit = None,
     as_json: AsJson = False,

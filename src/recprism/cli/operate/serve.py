@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With
 from recprism.cli._listen import in_link, listen
 from recprism.cli._options import share_option
 from recprism.cli._output import say
@@ -62,11 +63,14 @@ def serve(
         float,
         share_option(help="Share of users (of requests, where no user is given) that get --holdout-price."),
     ] = 0.0,
-    holdout_price: Annotated[float | None, share_option(help="The trade-off of the holdout, such as 0.")] = None,
+    holdout_price: Annotated[
+        float | None, share_option(help="The trade-off of the holdout, such as 0."), With("holdout")
+    ] = None,
     log: Annotated[Path | None, typer.Option(help="A folder for the log of served lists, in Parquet files.")] = None,
     log_users: Annotated[
         bool,
         typer.Option("--log-users", help=f"Log users as hashes, keyed by {LOG_KEY} (32 to 64 characters)."),
+        With("log"),
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Load the export again when its files change. SIGHUP and /reload do, too.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli._commands import given, refuse
 from recprism.cli._options import AsJson, Draws, Part, ResultName, Seed, run_argument
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps, say
 from recprism.errors import InputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def report(
+    context: typer.Context,
     run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
@@ -43,6 +45,8 @@ def report(
     from recprism.runs.run import Run
 
     run = Run.open(run_directory, name)
+    if not run.is_diversified() and (idle := given(context).keys() & {"draws", "seed"}):
+        refuse(f"--{min(idle)}", "for a run that was only trained", "for a diversified run")
     path = output or run.report_path
     if path.is_dir():
         raise InputError(f"{path}: is a directory; name a file with -o")

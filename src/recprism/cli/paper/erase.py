@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With, Without
 from recprism.cli._options import AsJson, DiversifiedRun, OwnGoal, Part, ResultName, Seed, share_option
 from recprism.cli._output import (
     if_storable,
@@ -42,12 +43,14 @@ def erase(
     run_directory: DiversifiedRun,
     goal: OwnGoal = None,
     axes: Axes = None,
-    top: Top = None,
+    top: Annotated[Top, With("controls")] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="NUMBERS", help="How many features to erase, with commas between.", show_default="5,10"),
     ] = None,
-    curve: Annotated[bool, typer.Option("--curve", help="Show the whole curve, from no feature to all.")] = False,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Show the whole curve, from no feature to all."), Without("as_json")
+    ] = False,
     draws: Annotated[int, typer.Option(help="Draws of each random erasure.", min=1)] = 20,
     controls: Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)] = 199,
     part: Part = "test",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli._changed import print_effect, result_to_make
+from recprism.cli._commands import refuse
 from recprism.cli._options import (
     AsJson,
     Metrics,
@@ -98,7 +99,7 @@ def search(
     options = {"accuracy": accuracy, "relevance": relevance}
     chosen = _settings(goal, options, typed_values(settings, "--set"))
     model = CMB.preset(preset, **chosen)
-    _refuse_idle(chosen, model)
+    _refuse_idle({name: f"--{'' if options.get(name) is not None else 'set '}{name}" for name in chosen}, model)
     require_goals(model, run)
     run.factors()
     with held(run.path):
@@ -138,20 +139,19 @@ def _settings(goal: str | None, options: Mapping[str, Any], typed: Mapping[str, 
     return {"diversity": DEFAULT_GOAL, **given, **typed}
 
 
-def _refuse_idle(given: Mapping[str, Any], model: CMB) -> None:
-    """Refuse settings that this kind of credit, or this policy, does not use."""
+def _refuse_idle(given: Mapping[str, str], model: CMB) -> None:
+    """Refuse settings (name -> option) that this kind of credit, or this policy, does not use."""
     from recprism.cmb.settings import POLICY_SETTINGS
 
     other = "shared" if model.credit == "marginal" else "marginal"
-    for name in given:
+    for name, option in given.items():
         of_policies = [policy for policy, settings in POLICY_SETTINGS.items() if name in settings]
         if name in OF_CREDIT[other]:
-            raise InputError(f"--set {name} has no effect with {model.credit} credit; it works with {other} credit")
+            refuse(option, f"with {model.credit} credit", f"with {other} credit")
         if of_policies and model.policy not in of_policies:
-            works = " or ".join(of_policies)
-            raise InputError(f"--set {name} has no effect with policy={model.policy}; it works with policy={works}")
+            refuse(option, f"with policy={model.policy}", f"with policy={' or '.join(of_policies)}")
         if name == "lambda2" and model.accuracy is None:
-            raise InputError("--set lambda2 has no effect without --accuracy; it works with --accuracy")
+            refuse(option, "without --accuracy", "with --accuracy")
 
 
 def _goal_name(goal: str) -> str:

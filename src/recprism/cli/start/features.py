@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli._commands import With
 from recprism.cli._options import AsJson, ColumnMap, share_option
 from recprism.cli._output import (
     next_step,
@@ -39,16 +40,24 @@ def features(
         Path | None,
         typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
     ] = None,
-    columns: ColumnMap = None,
-    top: Annotated[int, typer.Option(help="Reviews, tuples: how many features to keep.")] = 100,
+    columns: Annotated[ColumnMap, With("tuples", "attributes")] = None,
+    top: Annotated[
+        int, typer.Option(help="Reviews, tuples: how many features to keep."), With("reviews", "tuples")
+    ] = 100,
     clusters: Annotated[
-        int, typer.Option(help="Reviews, tuples: number of categories, which are clusters of features.")
+        int,
+        typer.Option(help="Reviews, tuples: number of categories, which are clusters of features."),
+        With("reviews", "tuples"),
     ] = 12,
-    min_mentions: Annotated[int, typer.Option(help="Reviews: the fewest mentions of a feature.")] = 5,
+    min_mentions: Annotated[int, typer.Option(help="Reviews: the fewest mentions of a feature."), With("reviews")] = 5,
     max_share: Annotated[
-        float, share_option(help="Reviews: a word in a larger share of them is their category, not a feature.")
+        float,
+        share_option(help="Reviews: a word in a larger share of them is their category, not a feature."),
+        With("reviews"),
     ] = 0.3,
-    show: Annotated[int, typer.Option(help="Reviews, tuples: how many features to print.")] = 20,
+    show: Annotated[
+        int, typer.Option(help="Reviews, tuples: how many features to print."), With("reviews", "tuples")
+    ] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Extract named item features from reviews or item tables.

@@ -19,7 +19,7 @@ from recprism.common.ids import id_series
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.result.result import Result
-from recprism.runs.config import ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
+from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
 from recprism.runs.event_log import has_event
 from recprism.runs.parts.audits import RunAudits
 from recprism.runs.parts.data import DATA
@@ -106,10 +106,9 @@ class RunResults(RunAudits):
             constraints: What the lists must keep, for a new result; by default those of this result, its history
                 window, and the clusters of its users.
         """
-        base, within = self.base(), None if self.config.diversify is None else self.config.diversify.within
-        own = None if constraints is not None else within
+        own = None if constraints is not None else self.within
         return Problem(
-            base,
+            self.base(),
             self.split(),
             self.categories(),
             part,
@@ -122,8 +121,7 @@ class RunResults(RunAudits):
     @property
     def clusters_file(self) -> Path | None:
         """The table of users and clusters that the certificate allows for; None if users are independent."""
-        asked = self.config.diversify
-        has_some = asked is not None and asked.within is not None and asked.within.clusters is not None
+        has_some = self.within is not None and self.within.clusters is not None
         return self.file(f"{CLUSTERS}.parquet") if has_some else None
 
     def _clusters(self, certified: str) -> NDArray[np.int64]:
@@ -220,10 +218,14 @@ class RunResults(RunAudits):
         self.event(DIALS_SET, **changed)
 
     @property
+    def within(self) -> BudgetConfig | None:
+        """The budget and its goal that the result was asked for; None if it was not diversified within one."""
+        return None if self.config.diversify is None else self.config.diversify.within
+
+    @property
     def constraints(self) -> ConstraintsConfig:
         """What all lists of the result keep; nothing without a budget."""
-        asked = self.config.diversify
-        return ConstraintsConfig() if asked is None or asked.within is None else asked.within.constraints
+        return ConstraintsConfig() if self.within is None else self.within.constraints
 
     def _asked(self) -> dict[str, Any]:
         """Return the configuration of the run and of the result; the device changes nothing that is certified."""
@@ -240,7 +242,7 @@ class RunResults(RunAudits):
         Raises:
             InputError: If a budget was given, and the file is gone.
         """
-        found, asked = self._files.read_facts("certificate", "diversify"), self.config.diversify
+        found = self._files.read_facts("certificate", "diversify")
         noted = None if found is None else found.pop("asked", None)
         before, now = flat(noted or {}), flat(self._asked())
         other = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
@@ -251,7 +253,7 @@ class RunResults(RunAudits):
                 f"{file}: has {name} = {now.get(name)!r}, and the certificate is for {before.get(name)!r}; put it back "
                 "as it was, or make the result again with --overwrite"
             )
-        if found is None and asked is not None and asked.within is not None:
+        if found is None and self.within is not None:
             raise InputError(
                 f"{self.file('certificate.json')}: is missing, and says what the result of {self.argument} costs and "
                 "how far it goes; put it back, or make the result again with --overwrite"
