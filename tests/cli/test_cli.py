@@ -452,6 +452,8 @@ def test_diversify_within_a_budget(recprism: Recprism, trained: Path, tmp_path: 
         (["--guard", "recall@20=2"], "--guard recall@20: 2 is not a share above 0 and below 1; did you mean 2%?"),
         (["--min-share", "Dramma=0.2"], "no category 'Dramma'"),
         (["--max-share", "Drama=much"], "--max-share Drama: much is not a share from 0 to 1"),
+        (["--max-items", "category=few"], "--max-items category=few: write FIELD=NUMBER with a number from 1 up"),
+        (["--spacing", "author=2"], "the item table has no column 'author' for max_items or spacing; it has"),
         (["--ban", "123456789"], "123456789"),
     ):
         wrong = recprism("diversify", run, "--budget", "0.1", "--overwrite", *words)

@@ -128,6 +128,8 @@ diversify run {WIDE} --name new --overwrite --json | --ban 'item 1'
 diversify run {WIDE} --name new --overwrite --json | --pin '1=item 1'
 diversify run {WIDE} --name new --overwrite --json | --max-share Drama=10%
 diversify run {WIDE} --name new --overwrite --json | --min-share Drama=50%
+diversify run {WIDE} --name new --overwrite --json | --max-items category=2
+diversify run {WIDE} --name new --overwrite --json | --spacing category=2
 diversify run {WIDE} --name new --overwrite --json | --tail-floor 30%
 train --data orders.csv --threshold none --set epochs=1 -o new --overwrite --json | --model-preset paper
 search run --set iterations=2 --name new --overwrite --json | --relevance 0.5

@@ -80,8 +80,19 @@ def seen_items() -> SparseRows:
         {"constraints": {"banned": ["i3", "i5"], "pinned": {"2": "i7"}}},
         {"constraints": {"max_share": {"category 1": 0.2}, "min_share": {"category 2": 0.5}}},
         {"constraints": {"min_items": {"category 1": 2}, "pinned": {"1": "i7"}}},
+        {"constraints": {"max_items": {"category": 2}, "spacing": {"category": 2}, "pinned": {"2": "i7"}}},
     ],
-    ids=["coverage", "order", "distance", "history", "relevance", "bans and pins", "shares", "numbers of items"],
+    ids=[
+        "coverage",
+        "order",
+        "distance",
+        "history",
+        "relevance",
+        "bans and pins",
+        "shares",
+        "numbers of items",
+        "fields",
+    ],
 )
 def test_batch_lists_are_those_of_requests(changes: dict[str, Any]) -> None:
     file, user, seen = rule_file(**changes), vectors(), seen_items()

@@ -167,6 +167,6 @@ def test_bad_fields_are_one_sentence(fields: Any, kept: Any, said: str) -> None:
     assert said in str(problem.value)
 
 
-def test_lists_of_a_run_refuse_what_they_cannot_keep() -> None:
-    with pytest.raises(InputError, match="kept where one list is made"):
-        Constraints(spacing={"author": 2}).resolve(np.arange(3), ("x",))
+def test_a_field_that_the_items_lack_is_refused() -> None:
+    with pytest.raises(InputError, match="there is no field 'author' of the items; there are kind"):
+        Constraints(spacing={"author": 2}).resolve(np.arange(3), ("x",), {"kind": [[1], [2], []]})

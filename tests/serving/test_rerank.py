@@ -45,6 +45,7 @@ GOALS = st.sampled_from(
         ("subtopic_coverage", "ilad"),
     ]
 )
+AUTHORS = ("ann", "bob", "ann", None, ("bob", "cid"), "ann", "dan")
 CONSTRAINTS: list[dict[str, Any]] = [
     {},
     {"banned": ["i3", "i5"]},
@@ -52,11 +53,14 @@ CONSTRAINTS: list[dict[str, Any]] = [
     {"max_share": {"art": 0.34}},
     {"min_share": {"bread": 0.5}, "pinned": {1: "i4"}},
     {"min_items": {"bread": 2}, "max_share": {"art": 0.5}},
+    {"max_items": {"author": 1}},
+    {"spacing": {"author": 3, "category": 2}, "pinned": {2: "i7"}},
+    {"max_items": {"author": 2, "category": 3}, "spacing": {"author": 2}, "max_share": {"art": 0.34}},
 ]
 
 
 def world(seed: int, k: int = 6, **constraints: Any) -> Problem:
-    """Six users, forty items with up to five categories, random vectors and histories."""
+    """Six users, forty items with up to five categories and two authors, random vectors and histories."""
     generator = np.random.default_rng(seed)
     user, item = (generator.standard_normal((n, 4)).astype(np.float32) for n in (USERS, ITEMS))
     ids = np.array([f"i{n}" for n in range(ITEMS)], dtype=object)
@@ -68,7 +72,8 @@ def world(seed: int, k: int = 6, **constraints: Any) -> Problem:
     split = Split(train, SparseRows.empty((USERS, ITEMS)), held_out, factors.user_ids, factors.item_ids)
     of_item, of_category = np.nonzero(generator.random((ITEMS, len(NAMES))) < 0.3)
     categories = Categories.from_pairs(of_item, np.array(NAMES)[of_category], ITEMS)
-    return Problem(factors, split, categories, "test", k, constraints=constraints)
+    fields = {"author": [AUTHORS[at % len(AUTHORS)] for at in range(ITEMS)]}
+    return Problem(factors, split, categories, "test", k, constraints=constraints, fields=fields)
 
 
 def request_of(problem: Problem, user: int) -> dict[str, Any]:
@@ -125,7 +130,7 @@ def test_lists_are_those_of_the_rule_offline(
 def test_reasons_are_those_of_the_rule_offline(
     seed: int, goals: tuple[str, ...], trade_off: float, data: st.DataObject
 ) -> None:
-    problem = world(seed, **data.draw(st.sampled_from(CONSTRAINTS[:4])))
+    problem = world(seed, **data.draw(st.sampled_from([*CONSTRAINTS[:4], *CONSTRAINTS[6:]])))
     rule = rule_of(problem, goals, trade_off, 0.1)
     online = served(problem, rule)
     user = seed % USERS

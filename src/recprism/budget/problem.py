@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from recprism.common.bound import hash_of
 from recprism.common.checks import Whole, random_generator
 from recprism.common.display import Displayed
 from recprism.common.ids import as_id_array
@@ -28,7 +29,8 @@ from recprism.models.adapters.scores import ScoredCandidates
 from recprism.rule import Features, category_probabilities
 from recprism.rule.boosts import first_in_own_order, ranked_with_boosts
 from recprism.rule.constraints.constrained import Constrained
-from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.constraints.constraints import CATEGORY, Constraints
+from recprism.rule.constraints.fields import read_fields
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.limits import beyond_limits
@@ -77,6 +79,8 @@ class Problem(Displayed):
             are left out of lists in either case.
         clusters: ``(n_users,)`` a number or name for each user, in the order of the split. Users of one cluster, such
             as a household, are not independent, and certificates allow for it. By default, users are independent.
+        fields: Field -> for each item a value, several values, or None, such as the author. The constraints
+            ``max_items`` and ``spacing`` look at them; "category" needs none.
 
     Raises:
         InputError: If the rows of the vectors are not those of the split, or if the constraints contradict each other,
@@ -95,11 +99,13 @@ class Problem(Displayed):
         constraints: Constraints | Mapping[str, Any] | None = None,
         history_window: int | None = None,
         clusters: ArrayLike | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
         _require_same_rows(model, split)
         self.base, self.split, self.categories, self.part, self.k = model, split, categories, part, k
         self.constraints = Constraints.parse(constraints).with_ids_of(model.item_ids)
-        self.resolved = self.constraints.resolve(model.item_ids, categories.names)
+        self.fields = read_fields(fields, model.n_items)
+        self.resolved = self.constraints.resolve(model.item_ids, categories.names, self._field_values())
         self.history_window = Whole(1, none="for all interactions").read("history_window", history_window)
         if history_window is not None:
             split.require_order()
@@ -110,6 +116,13 @@ class Problem(Displayed):
         if isinstance(self.resolved.pinned, Mapping) and max(self.resolved.pinned, default=0) > k:
             raise InputError(f"an item is pinned beyond place {k}, where the lists end")
         self.constrained(ListSearch(trade_off=0.0))  # contradictions are refused before any work
+
+    def _field_values(self) -> dict[str, Any]:
+        """Return the values of each item, if a field is limited."""
+        if not self.constraints.limited_fields:
+            return {}
+        rows = [self.categories.items.row(item).tolist() for item in range(self.base.n_items)]
+        return {**({CATEGORY: rows} if len(self.categories) else {}), **self.fields}
 
     def on(self, part: Part) -> Problem:
         """Return the same model about to serve lists that another part judges."""
@@ -153,6 +166,7 @@ class Problem(Displayed):
             "constraints": self.constraints,
             "history_window": self.history_window,
             "clusters": self.clusters,
+            "fields": self.fields,
         }
         return Problem(**about | other)
 
@@ -409,6 +423,8 @@ class Problem(Displayed):
         """The constraints in plain values, by which stored lists and questions differ; items are numbers."""
         found = {**self.constraints.stated}
         found |= {name: getattr(self.resolved, name) for name in ("banned", "pinned") if name in found}
+        if self.resolved.fields is not None:
+            found["fields"] = hash_of(repr(self.resolved.fields.values).encode())
         return {name: it.tolist() if isinstance(it, np.ndarray) else it for name, it in found.items()}
 
     @cached_property

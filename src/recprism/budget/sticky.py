@@ -24,7 +24,7 @@ class StickyProblem(Problem):
     def __init__(self, of: Problem, held: Lists, stickiness: float) -> None:
         about = (of.factors, of.split, of.categories, of.part, of.k)
         kept: dict[str, Any] = {"constraints": of.constraints, "history_window": of.history_window}
-        super().__init__(*about, **kept, clusters=of.clusters)
+        super().__init__(*about, **kept, clusters=of.clusters, fields=of.fields)
         self.of, self.held, self.stickiness = of, held, stickiness
 
     def _live(self) -> Problem:

@@ -143,6 +143,15 @@ def shares_by_name(words: list[str] | None, option: str) -> dict[str, float]:
     return {name: share(value, f"{option} {name}") for name, value in key_values(words or [], option).items()}
 
 
+def counts_by_name(words: list[str] | None, option: str) -> dict[str, int]:
+    """Read words such as ``author=2``."""
+    found = key_values(words or [], option)
+    for name, value in found.items():
+        if not re.fullmatch(r"[1-9][0-9]{0,8}", value):
+            raise InputError(f"{option} {name}={value}: write FIELD=NUMBER with a number from 1 up, as in author=2")
+    return {name: int(value) for name, value in found.items()}
+
+
 def numbered_values(words: list[str] | None, option: str, form: str, least: int = 0) -> dict[int, str]:
     """Read words such as ``1=318``; 1 and 01 are the same number.
 

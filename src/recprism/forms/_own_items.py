@@ -71,11 +71,11 @@ def own_items(
         "shares": np.repeat(1 / np.maximum(sizes, 1), sizes) if len(rows.indices) else np.zeros(0),
         "unit": unit,
         "known": known,
-        **_stored(read_fields(fields, n)),
+        **stored_fields(read_fields(fields, n)),
     }
 
 
-def _stored(fields: Mapping[str, list[tuple[str, ...]]]) -> dict[str, Any]:
+def stored_fields(fields: Mapping[str, list[tuple[str, ...]]]) -> dict[str, Any]:
     """Return names of fields, and the values of each item and field as numbers."""
     if not fields:
         return {}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from recprism.budget.problem import Problem
 from recprism.common.version import __version__
 from recprism.errors import InputError
+from recprism.forms._own_items import stored_fields
 from recprism.forms.rule_file import RuleFile
 from recprism.models import Factors
 from recprism.rule.constraints.constraints import NOT_ONE_LIST
@@ -68,6 +69,7 @@ def collect_rule(problem: Problem, rule: Rule, *, vectors: bool = False, histori
         boosts=rule.boosts,
         item_vectors=_vectors(problem) if vectors else None,
         **(_histories(problem) if histories else {}),
+        **stored_fields(problem.fields),
         about={"recprism": __version__, **({} if function is None else {"function": function.fingerprint})},
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from recprism.common.bound import contents_of, hash_of
 from recprism.common.files import atomic_folder, readable, require_new_folder, write_text
 from recprism.errors import InputError
 from recprism.forms._own_items import own_items
-from recprism.rule.constraints.constraints import Constraints
+from recprism.rule.constraints.constraints import CATEGORY, Constraints
 from recprism.rule.kernels.prices import function_in
 
 SCHEMA, VERSION = "recprism.rule", 2
@@ -189,6 +190,14 @@ class RuleFile:
         words = json.dumps(facts, sort_keys=True, ensure_ascii=False)
         return hash_of(f"{words} {contents_of(arrays)}".encode())
 
+    def item_fields(self) -> dict[str, list[tuple[int, ...]]]:
+        """Return field -> the values of each item, as numbers; "category" is one, if there are categories."""
+        found = {CATEGORY: _rows_of(self.indptr, self.indices)} if self.names else {}
+        if self.field_indptr is not None and self.field_indices is not None:
+            rows = _rows_of(self.field_indptr, self.field_indices)
+            found |= {name: rows[at :: len(self.fields)] for at, name in enumerate(self.fields)}
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON, without the arrays."""
         return {
@@ -265,6 +274,11 @@ class RuleFile:
         )
 
 
+def _rows_of(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> list[tuple[int, ...]]:
+    ends, values = indptr.tolist(), indices.tolist()
+    return [tuple(values[first:last]) for first, last in pairwise(ends)]
+
+
 def fingerprint_of(folder: str | Path) -> str:
     """Return sixteen letters that name an export: the hash of its facts, one of which is the hash of its arrays."""
     return hash_of(Path(folder) / FACTS)
@@ -273,9 +287,9 @@ def fingerprint_of(folder: str | Path) -> str:
 _TESTED: tuple[str, ...] = ("goals", "units", "trade_off", "history_weight", "history_window", "k", "candidates")
 _TESTED += ("limits", "constraints", "names")
 _FACTS = (*_TESTED, "histories_of", "fields", "about")
-_TESTED_ARRAYS = ("item_ids", "indptr", "indices", "shares", "unit", "known", "boosts")
+_TESTED_ARRAYS: tuple[str, ...] = ("item_ids", "indptr", "indices", "shares", "unit", "known", "boosts")
+_TESTED_ARRAYS += ("field_indptr", "field_indices")
 _ARRAYS: tuple[str, ...] = (*_TESTED_ARRAYS, "item_vectors", "history_users", "history_indptr", "history_items")
-_ARRAYS += ("field_indptr", "field_indices")
 
 
 def _plain(value: Any) -> Any:

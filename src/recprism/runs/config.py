@@ -103,6 +103,10 @@ class ConstraintsConfig(_Strict):
     pinned: dict[str, int | str] = Field(default_factory=dict)
     min_share: dict[str, AnyShare] = Field(default_factory=dict)
     max_share: dict[str, AnyShare] = Field(default_factory=dict)
+    max_items: dict[str, int] = Field(default_factory=dict)
+    """Field -> largest number of items with one value; a field is a column of the item table, or "category"."""
+    spacing: dict[str, int] = Field(default_factory=dict)
+    """Field -> so many places in a row have a value at most once."""
     tail_floor: AnyShare = 0.0
     per_user_diversity: bool = False
     allow_violations: bool = False

@@ -84,6 +84,8 @@ def _constraints(kept: ConstraintsConfig) -> list[str]:
         *_named("--pin", (f"{place}={item}" for place, item in kept.pinned.items())),
         *_named("--min-share", _shares(kept.min_share)),
         *_named("--max-share", _shares(kept.max_share)),
+        *_named("--max-items", (f"{field}={most}" for field, most in kept.max_items.items())),
+        *_named("--spacing", (f"{field}={places}" for field, places in kept.spacing.items())),
         *_named("--tail-floor", [_percent(kept.tail_floor)] if kept.tail_floor else []),
         *(["--per-user-diversity"] if kept.per_user_diversity else []),
         *(["--allow-violations"] if kept.allow_violations else []),

@@ -25,6 +25,7 @@ from recprism.cli._options import (
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import (
     comma_words,
+    counts_by_name,
     limits,
     mlflow_sink,
     numbered_values,
@@ -89,6 +90,23 @@ def diversify(
         typer.Option(
             metavar="CATEGORY=SHARE",
             help="The largest share of a category. Repeatable.",
+            rich_help_panel=CONSTRAINTS,
+        ),
+    ] = None,
+    max_items: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=NUMBER",
+            help="The most items of a list with one value of a field: a column of the item table, or category. "
+            "Repeatable.",
+            rich_help_panel=CONSTRAINTS,
+        ),
+    ] = None,
+    spacing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=PLACES",
+            help="So many places in a row have a value of a field at most once; 2 keeps neighbours apart. Repeatable.",
             rich_help_panel=CONSTRAINTS,
         ),
     ] = None,
@@ -164,6 +182,8 @@ def diversify(
             pinned={str(place): item for place, item in pins.items()},
             min_share=shares_by_name(min_share, "--min-share"),
             max_share=shares_by_name(max_share, "--max-share"),
+            max_items=counts_by_name(max_items, "--max-items"),
+            spacing=counts_by_name(spacing, "--spacing"),
             tail_floor=tail_floor,
             per_user_diversity=per_user_diversity,
             allow_violations=allow_violations,

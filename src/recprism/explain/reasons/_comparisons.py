@@ -112,10 +112,12 @@ def _reruns(page: Page, goals: tuple[Any, ...], by_vectors: bool) -> Reruns:
 
 
 def _repaired_by(page: Page, number: int) -> str:
-    """Return which constraint put an item in or out: a share, or the floor for the tail after it."""
+    """Return which constraint put an item in or out: a share, the floor for the tail after it, or a field at last."""
+    if (number in page.without_fields) != (number in page.items):
+        return "field"
     if not page.method.constraints.shares:
         return "tail_floor"
-    return "share" if (number in page.with_shares) == (number in page.items) else "tail_floor"
+    return "share" if (number in page.with_shares) == (number in page.without_fields) else "tail_floor"
 
 
 # -- items outside of the list ----------------------------------------------------------------------------------------
@@ -155,7 +157,7 @@ def kept_out(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | Non
         return (_repaired_by(page, number),), found
     codes = _compared(page).codes(stays, at, apart)
     if page.groups is not None and worth.max() > own.sum() + TIED:
-        return (*codes, "share"), found
+        return (*codes, "share" if page.method.constraints.fields is None else "field"), found
     return tuple(codes), found
 
 

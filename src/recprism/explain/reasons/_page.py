@@ -143,15 +143,21 @@ class Page:
 
     @cached_property
     def unrepaired(self) -> Ints:
-        """``(k,)`` the user's list before exchanges for shares and for the tail."""
-        if not self.method.constraints.shares and not self.method.constraints.tail_floor:
+        """``(k,)`` the user's list before exchanges for shares, for the tail and for fields."""
+        kept = self.method.constraints
+        if not kept.shares and not kept.tail_floor and kept.fields is None:
             return self.items
-        return self._list_by(shares=ShareLimits(), tail_floor=0.0)
+        return self._list_by(shares=ShareLimits(), tail_floor=0.0, fields=None)
+
+    @cached_property
+    def without_fields(self) -> Ints:
+        """``(k,)`` the user's list before exchanges for fields."""
+        return self.items if self.method.constraints.fields is None else self._list_by(fields=None)
 
     @cached_property
     def with_shares(self) -> Ints:
         """``(k,)`` the user's list after exchanges for shares and before those for the tail."""
-        return self._list_by(tail_floor=0.0)
+        return self._list_by(tail_floor=0.0, fields=None)
 
     def _list_by(self, **other: Any) -> Ints:
         """``(k,)`` the user's list under other constraints."""
@@ -272,14 +278,16 @@ class Page:
 
     @cached_property
     def groups(self) -> Groups | None:
-        """Which candidates may replace which items of the list, so that it misses no more of the shares."""
-        shares = self.method.shares_of(self.features)
-        return shares.groups(self.candidates, self.chosen, self.pins[self.row]) if shares else None
+        """Which candidates may replace which items of the list, so that it misses no more of its limits."""
+        pins, fields = self.pins[self.row], self.method.constraints.fields
+        shares = self.method.shares_of(self.features).groups_within(self.candidates, pins, self.chosen)
+        return shares if fields is None else fields.of_list(self.candidates, pins).groups(self.chosen, shares)
 
     @cached_property
     def by_rank(self) -> bool:
-        """Whether no goal looks at the order inside a list."""
-        return not looks_at_order(self.rule.goals)
+        """Whether a list is in the order of rank: no goal looks at the order, and no items are kept apart."""
+        fields = self.method.constraints.fields
+        return not looks_at_order(self.rule.goals) and (fields is None or not fields.apart)
 
     @cached_property
     def ranked(self) -> defaultdict[int, tuple[int, float]]:

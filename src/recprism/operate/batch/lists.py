@@ -110,7 +110,8 @@ class BatchRule:
         self.k = int(Whole(1).read("k", file.k if k is None else k) or 0)
         self.times = StageTimes(self.device)
         constraints = Constraints.parse(file.constraints, one_list=True)
-        self._kept = constraints.resolve(file.item_ids, file.names)
+        fields = file.item_fields() if constraints.limited_fields else None
+        self._kept = constraints.resolve(file.item_ids, file.names, fields)
         self._item = torch.from_numpy(np.ascontiguousarray(file.item_vectors, np.float32)).to(self.device)
 
     @cached_property
@@ -162,7 +163,7 @@ class BatchRule:
         by_relevance = ListSearch(trade_off=0.0)
         plain: ListSearch | Constrained = by_relevance
         pins = self._kept.pins(len(candidates), self.k, seen)
-        if self._kept.shares or self._kept.pinned:
+        if self._kept.shares or self._kept.pinned or self._kept.fields is not None:
             kept = replace(self._kept, banned=np.zeros(0, np.int64), pinned=pins)  # banned items are hidden
             method, plain = Constrained(rule, kept), Constrained(by_relevance, kept)
         lists = _as_tensor(method(candidates, scores, self.k, features=features))

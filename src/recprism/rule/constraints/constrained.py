@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from recprism.errors import InputError
 from recprism.metrics.catalogue import tail_items
 from recprism.rule._arrays import as_tensor
 from recprism.rule.base import Reranker, _as_length
+from recprism.rule.constraints.fields import ItemFields
 from recprism.rule.constraints.repair import in_the_places_left, raise_tail, repair, whole_places, with_pins
 from recprism.rule.constraints.resolved import ResolvedConstraints, ShareLimits
 from recprism.rule.constraints.violations import Violation, Violations, violation_of
@@ -32,7 +34,8 @@ class Constrained:
 
     Lists that violate a share are changed by exchanges, the cheapest in relevance first. A new item takes the place of
     the one that it replaces, or the place of its score if the re-ranker sorts back. If the candidates cannot meet a
-    constraint, the list is as near as possible; ``report`` says by how much it misses.
+    constraint, the list is as near as possible; ``report`` says by how much it misses. Caps and spacing by fields come
+    last: they exchange and move items within the limits on categories, and may undo a part of the floor for the tail.
 
     Attributes:
         inner: The re-ranker.
@@ -98,6 +101,8 @@ class Constrained:
             pins = self._pins(len(items), items.shape[1])
             rows.append(violation_of("pinned items", ((pins >= 0) & (pins != items)).sum(1), ids))
         rows += [violation_of(words, places, ids) for words, places in self.shares_of(features).missed(items)]
+        if kept.fields is not None:
+            rows += [violation_of(words, places, ids) for words, places in kept.fields.missed(items)]
         if kept.tail_floor > 0:
             there = int(self._in_tail(items).sum())
             missing = max(0, int(whole_places(kept.tail_floor, np.array(real.sum()), up=True)) - there)
@@ -188,9 +193,25 @@ class Constrained:
                 places = np.array(inside.sum() + (pins >= 0).sum())
                 raise_tail(inside, relevance, limits, tail, int(whole_places(floor, places, up=True)) - there)
             positions = in_the_places_left(positions, inside)
-        if self.inner.sort_back:
+        fields = self.constraints.fields
+        if fields is not None:
+            positions = self._with_fields(fields, pool, positions, pins, features)
+        if self.inner.sort_back and (fields is None or not fields.apart):
             positions = np.sort(positions.view(np.uint64), axis=1).view(np.int64)  # -1 goes last
         return positions
+
+    def _with_fields(
+        self, fields: ItemFields, pool: Pool, positions: NDArray[np.int64], pins: NDArray[np.int64], features: Features
+    ) -> NDArray[np.int64]:
+        """Return the positions, (n_users, free), after the exchanges and moves for caps and spacing."""
+        shares, found = self.shares_of(features), np.full(positions.shape, -1)
+        for user, n in enumerate(pool.lengths.tolist()):
+            items, relevance = pool.items[user, :n].numpy(), pool.relevance[user, :n].numpy()
+            own = positions[user][positions[user] >= 0]
+            limits = fields.of_list(items, pins[user])
+            kept = limits.keep(own, relevance, partial(shares.groups_within, items, pins[user]))
+            found[user, : len(kept)] = kept
+        return found
 
     def _pins(self, n_users: int, k: int) -> NDArray[np.int64]:
         """Return the pins, (n_users, k); -1 where nothing is pinned."""

@@ -13,6 +13,7 @@ from recprism.common.ids import Id, as_id_array, canonical_text, id_positions, i
 from recprism.common.shares import Share, shares
 from recprism.common.shares import share as read_share
 from recprism.errors import InputError
+from recprism.rule.constraints.fields import ItemFields
 from recprism.rule.constraints.resolved import Ints, ResolvedConstraints, ShareLimits
 
 NOT_ONE_LIST = "the lists of all users depend on each other under {}; a rule at request time sees one list at a time"
@@ -36,7 +37,8 @@ class Constraints:
         max_share: {category: largest share of a list}; fractions of places are rounded down.
         min_items: {category: smallest number of items in a list}.
         max_items: {field: largest number of items with one value}, such as {"author": 2}. "category" is a field: at
-            most so many items of any one category. Fields are given at request time (:class:`recprism.forms.RuleFile`).
+            most so many items of any one category. Other fields come with the items (``Problem(..., fields=...)``) or
+            with the request.
         spacing: {field: places}: so many places in a row have a value at most once; 2 keeps neighbours apart.
         tail_floor: Share of the places of all lists together that goes to items of the tail.
         per_user_diversity: Factors from 0 to 1, (n_users,), that multiply the trade-off, in steps of 1 / 20. "history"
@@ -163,7 +165,7 @@ class Constraints:
     @property
     def exchanges(self) -> bool:
         """Whether items of a list are exchanged. Its first places are then not the list of fewer places."""
-        return self.names_shares or self.tail_floor > 0
+        return self.names_shares or self.tail_floor > 0 or bool(self.limited_fields)
 
     def with_those_of(self, other: Constraints) -> Constraints:
         """Return both together, for one list; where both set the same place or category, ``other`` counts.
@@ -233,28 +235,41 @@ class Constraints:
         own = item_ids[[*pinned.values()]].tolist() if pinned else []
         return replace(self, banned=item_ids[banned], pinned=dict(zip(pinned, own, strict=True)))
 
-    def resolve(self, item_ids: NDArray[Any] | None = None, names: Sequence[str] | None = None) -> ResolvedConstraints:
+    def resolve(
+        self,
+        item_ids: NDArray[Any] | None = None,
+        names: Sequence[str] | None = None,
+        fields: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+    ) -> ResolvedConstraints:
         """Return the same in numbers of items and columns of categories.
 
         Args:
             item_ids: Ids of the items, in the order of their numbers; by default, the constraints name item numbers.
             names: Names of the categories, in the order of their columns; by default, the constraints name columns.
+            fields: Field -> the values of each item.
 
         Raises:
-            InputError: If an item or a category is unknown, an item is pinned twice in one list, or a field is limited.
+            InputError: If an item, a category or a field is unknown, or an item is pinned twice in one list.
         """
-        if self.limited_fields:
-            raise InputError(
-                f"{self.limited_fields[0]!r}: max_items and spacing are kept where one list is made, by "
-                "recprism.diversify_list and at request time; give them there"
-            )
         return ResolvedConstraints(
             *self._item_numbers(item_ids),
             self.share_limits(names),
             self.tail_floor,
             self.per_user_diversity,
             item_ids,
+            self._item_fields(fields or {}) if self.limited_fields else None,
         )
+
+    def _item_fields(self, known: Mapping[str, Sequence[Sequence[Any]]]) -> ItemFields:
+        """Return the limits on fields with the values of the items."""
+        names = self.limited_fields
+        unknown = next((it for it in names if it not in known), None)
+        if unknown is not None:
+            there = f"there are {', '.join(known)}" if known else "there are none"
+            raise InputError(f"there is no field {unknown!r} of the items; {there}; give one value for each item")
+        rows = zip(*(known[name] for name in names), strict=True)
+        values = [tuple((name, it) for name, own in zip(names, row, strict=True) for it in own) for row in rows]
+        return ItemFields(self.max_items, self.spacing, [*values, ()])
 
     def _item_numbers(self, item_ids: NDArray[Any] | None) -> tuple[Ints, dict[int, int] | Ints]:
         """Return the numbers of banned items, rising, and of pinned ones."""

@@ -1,10 +1,11 @@
-"""Limits on fields of items, such as the author: caps and spacing, for one list at a time; plain Python.
+"""Limits on fields of items, such as the author: caps and spacing, one list after another; plain Python.
 
 An item has any number of values of a field. The same value in two fields counts as two values.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from recprism.common.ids import canonical_text
 from recprism.errors import InputError
 from recprism.rule.constraints.violations import Unmet
 
+EXCHANGES = 100  # of one list, for its spacing; a few are usual
 Value = tuple[str, object]
 """A field, and one of its values."""
 Values = tuple[Value, ...]
@@ -53,6 +55,38 @@ def _entry(one: Any, name: str) -> Sequence[Any]:
 
 
 @dataclass(frozen=True, eq=False)
+class ItemFields:
+    """Caps and spacing of the lists of many users.
+
+    Attributes:
+        most: Field -> largest number of items with one value.
+        apart: Field -> so many places in a row hold a value at most once.
+        values: Values of the limited fields of each item; the last entry, of no item, is empty.
+    """
+
+    most: Mapping[str, int]
+    apart: Mapping[str, int]
+    values: Sequence[Values]
+
+    def of_list(self, items: NDArray[np.int64], pins: NDArray[np.int64]) -> FieldLimits:
+        """Return the limits of one list.
+
+        Args:
+            items: Item numbers of the candidates, (n,), the most relevant first.
+            pins: Pinned items, (k,); -1 where nothing is pinned.
+        """
+        pinned = {place: self.values[item] for place, item in enumerate(pins.tolist()) if item >= 0}
+        return FieldLimits(self.most, self.apart, [self.values[item] for item in items.tolist()], pinned)
+
+    def missed(self, lists: NDArray[np.int64]) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return each limit in words, and by how many places lists of item numbers, (n, k), miss it, (n,)."""
+        nothing = np.zeros(0, np.int64)
+        words = [it.constraint for it in self.of_list(nothing, nothing).missed([])]
+        found = [[it.places for it in self.of_list(row, nothing).missed(range(len(row)))] for row in lists]
+        return list(zip(words, np.array(found, np.int64).reshape(len(lists), len(words)).T, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
 class FieldLimits:
     """Caps and spacing of one list.
 
@@ -83,11 +117,17 @@ class FieldLimits:
                 break
         if not self.apart:
             return np.array(sorted(found) if (chosen[1:] > chosen[:-1]).all() else found, np.int64)
-        while True:
+        best, fewest, tried = found, math.inf, set[frozenset[int]]()
+        while len(tried) < EXCHANGES and frozenset(found) not in tried:  # with several fields, lists may come back
+            tried.add(frozenset(found))
             placed = self._spaced(found)
+            misses = sum(it.places for it in self.missed(placed))
+            if misses < fewest:
+                best, fewest = placed, misses
             crowded = self._crowded(placed)
             if not crowded or not self._exchange(found, crowded, relevance, groups_of):
-                return np.array(placed, np.int64)
+                break
+        return np.array(best, np.int64)
 
     def groups(self, chosen: NDArray[np.int64], others: Groups | None) -> Groups:
         """Return the group of each candidate, (n,), and which group may replace which without more misses.
@@ -125,6 +165,10 @@ class FieldLimits:
 
     def unmet(self, chosen: Sequence[int]) -> list[Unmet]:
         """Return the limits that a list misses."""
+        return [it for it in self.missed(chosen) if it.places]
+
+    def missed(self, chosen: Sequence[int]) -> list[Unmet]:
+        """Return all limits, and by how many places a list misses each."""
         counts, found = self._counts(chosen), []
         for field, most in self.most.items():
             places = sum(max(0, n - most) for it, n in counts.items() if it[0] == field)
@@ -133,7 +177,7 @@ class FieldLimits:
         for field, apart in self.apart.items():
             near = (self._is_near(it, at, whole[:at]) for at, own in enumerate(whole) for it in own if it[0] == field)
             found.append(Unmet(f"one {field} at most once in {apart} places", sum(near)))
-        return [it for it in found if it.places]
+        return found
 
     def _counts(self, chosen: Sequence[int]) -> Counter[Value]:
         """Count the values of a list, pins included."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.errors import InputError
+from recprism.rule.constraints.fields import ItemFields
 from recprism.rule.constraints.repair import ROUNDING, Limits, in_the_places_left, limits_of, repair, whole_places
 from recprism.rule.constraints.violations import Unmet
 
@@ -92,6 +93,10 @@ class ShareLimits:
         inside, limits = self._of_list(items, chosen, pins)
         return limits.groups(inside)
 
+    def groups_within(self, items: Ints, pins: Ints, chosen: Ints) -> tuple[Ints, Bools] | None:
+        """Return the same; None without limits."""
+        return self.groups(items, chosen, pins) if self else None
+
     def _of_list(self, items: Ints, chosen: Ints, pins: Ints) -> tuple[Bools, Limits]:
         """Return whether each candidate of one list is chosen, (1, n), and the limits of the chosen part."""
         n, held = len(items), pins[pins >= 0]
@@ -135,6 +140,7 @@ class ResolvedConstraints:
         tail_floor: Share of the places of all lists together that goes to items of the tail.
         per_user_diversity: Factors from 0 to 1, (n_users,), or "history"; None without.
         item_ids: Ids of the items, for messages; None for item numbers.
+        fields: Limits on fields of the items; None without.
     """
 
     banned: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -143,6 +149,7 @@ class ResolvedConstraints:
     tail_floor: float = 0.0
     per_user_diversity: NDArray[np.float64] | str | None = None
     item_ids: NDArray[Any] | None = None
+    fields: ItemFields | None = None
 
     def __post_init__(self) -> None:
         rows = np.sort(self.pin_rows, 1)

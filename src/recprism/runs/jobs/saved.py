@@ -38,7 +38,8 @@ def save_result(result: Result, path: Path) -> Path:
     _asked(result)  # refuses what a run cannot keep, before anything is written
     problem, split = result.problem, result.problem.split
     known = split.live().train
-    items = pl.DataFrame({"item_id": id_series(split.item_ids)})
+    fields = {name: pl.Series(list(map(list, own)), dtype=pl.List(pl.String)) for name, own in problem.fields.items()}
+    items = pl.DataFrame({"item_id": id_series(split.item_ids), **fields})
     pairs = Interactions(
         known.row_of_entry, known.indices.astype(np.int64), user_ids=split.user_ids, item_ids=split.item_ids
     )
@@ -67,7 +68,8 @@ def put_result(run: Run, result: Result, *, overwrite: bool = False) -> None:
     """
     asked = _asked(result)
     run.require_undiversified(overwrite=overwrite)
-    mine, theirs = _contents(result.problem), _contents(run.problem().with_window(asked.history_window))
+    own = run.problem(constraints=asked.constraints).with_window(asked.history_window)
+    mine, theirs = _contents(result.problem), _contents(own)
     same = len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
     if not same:
         raise InputError(f"{run.path}: its model or its data are not those of the result; keep it in a run of its own")
@@ -86,7 +88,8 @@ def _contents(problem: Problem) -> tuple[Any, ...]:
     weights = np.ones(len(categories.items), np.float32) if categories.weights is None else categories.weights
     base = problem.base
     model = base.search_vectors if isinstance(base, Factors) else (base.items, base.scores)
-    return (*model, split.user_ids, split.item_ids, *pairs, categories.names, weights)
+    fields = [] if problem.resolved.fields is None else [str(it) for it in problem.resolved.fields.values]
+    return (*model, split.user_ids, split.item_ids, *pairs, categories.names, weights, fields)
 
 
 def _asked(result: Result) -> BudgetConfig:

@@ -19,6 +19,7 @@ from recprism.common.ids import id_series
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.result.result import Result
+from recprism.rule.constraints.constraints import CATEGORY, Constraints
 from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
 from recprism.runs.event_log import has_event
 from recprism.runs.parts.audits import RunAudits
@@ -107,16 +108,32 @@ class RunResults(RunAudits):
                 window, and the clusters of its users.
         """
         own = None if constraints is not None else self.within
+        kept = (self.constraints if constraints is None else constraints).parsed()
         return Problem(
             self.base(),
             self.split(),
             self.categories(),
             part,
             store=RunStore(self),
-            constraints=(self.constraints if constraints is None else constraints).parsed(),
+            constraints=kept,
+            fields=self._fields(kept),
             history_window=None if own is None else own.history_window,
             clusters=None if own is None or own.clusters is None else self._clusters(own.clusters),
         )
+
+    def _fields(self, kept: Constraints) -> dict[str, list[Any]]:
+        """Return the columns of the item table that constraints limit."""
+        names = [it for it in kept.limited_fields if it != CATEGORY]
+        columns = self.items().drop("item_id") if names else None
+        if columns is None:
+            return {}
+        for name in names:
+            if name not in columns.columns:
+                there = ", ".join(columns.columns) or "no others"
+                raise InputError(
+                    f"{self.path}: the item table has no column {name!r} for max_items or spacing; it has {there}"
+                )
+        return {name: columns[name].to_list() for name in names}
 
     @property
     def clusters_file(self) -> Path | None:
