@@ -52,6 +52,7 @@ ORDER = {
         "OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/any_list.py",
     ),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
+    "live_certificate": ("The live certificate in worlds with known truth", "python benchmarks/live_certificate.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
     "million_all": ("A million users, all of them", "python benchmarks/million.py --folder DIR --all"),
     "million_ray": (

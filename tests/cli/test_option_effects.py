@@ -259,6 +259,7 @@ batch operate/test_batch.py user_vectors output repeat_seen shard_users k
 batch cli/test_own_data.py seen dials
 serve service/test_safety.py host token caller_token prices max_bytes max_in_flight
 serve cli/test_cli.py port
+serve service/test_governor.py governor
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
 serve service/test_log.py shadow holdout holdout_price log log_users
 monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss

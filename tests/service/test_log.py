@@ -42,7 +42,24 @@ def ended(served: Served) -> None:
 
 
 def row(number: int) -> tuple[Any, ...]:
-    return (number, f"r{number}", None, None, 0.1, False, "rule", ["a", "b"], ["a", "c"], None, 0, 1.5, "f", None, None)
+    return (
+        number,
+        f"r{number}",
+        None,
+        None,
+        0.1,
+        False,
+        "rule",
+        ["a", "b"],
+        ["a", "c"],
+        None,
+        0,
+        1.5,
+        "f",
+        None,
+        None,
+        None,
+    )
 
 
 def test_the_log_has_every_list_and_no_user(start: Start, export: Path, tmp_path: Path) -> None:

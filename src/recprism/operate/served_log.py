@@ -35,6 +35,7 @@ SERVED_LOG_COLUMNS: dict[str, pl.DataType] = {
     "export": pl.String(),  # fingerprint of the export that the service had loaded; null if it is not known
     "probability": pl.Float64(),  # with which this price was drawn; null if nothing was drawn
     "drawn": pl.String(),  # name of the draw: with the same one, a user has the same price; null: drawn by request
+    "place": pl.Int32(),  # place of the drawn price among those of a governor; null without one
 }
 
 

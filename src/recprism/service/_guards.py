@@ -16,8 +16,10 @@ STARTED = "recprism.started"
 FREE = {"/health", "/ready"}
 """Probes of a load balancer carry no token, and learn nothing."""
 OF_THE_OWNER = {"/reload", "/enabled"}
+SWITCH = ("/governor", "POST")
+"""Of the owner, too; others may read the state."""
 LISTS = {"/rerank", "/rank", "/explain", "/steer"}
-ROUTES = LISTS | OF_THE_OWNER | FREE | {"/metrics", "/rule", "/openapi.json"}
+ROUTES = LISTS | OF_THE_OWNER | FREE | {"/metrics", "/rule", "/governor", "/openapi.json"}
 GONE = 499
 """The status of a request whose sender has gone before the answer."""
 
@@ -121,7 +123,8 @@ class Guard:
             sentence = "the token is wrong" if given else "a token is needed"
             sentence += "; send the header Authorization: Bearer TOKEN"
             return JSONResponse({"detail": sentence}, 401, headers={"WWW-Authenticate": "Bearer"})
-        if known > 0 and request.scope["path"] in OF_THE_OWNER:
+        changes = request.scope["path"] in OF_THE_OWNER or (request.scope["path"], request.method) == SWITCH
+        if known > 0 and changes:
             return JSONResponse({"detail": "this token gets lists and changes nothing; use the owner's"}, 403)
         return None
 

@@ -72,7 +72,7 @@ def load_export(folder: Path, settings: Settings) -> Loaded:
         raise
     except Exception as problem:  # a damaged file can break anything; the old rule must stay
         raise InputError(f"{folder}: damaged ({type(problem).__name__}); export the rule again") from None
-    if settings.holdout_price is not None and file.boosts is not None:
+    if (settings.holdout_price is not None or settings.governor is not None) and file.boosts is not None:
         raise InputError("this rule boosts items for all users at one price; a holdout cannot have another")
     found = Loaded(rule, copy.copy(rule), fingerprint_of(folder), time.time())
     found.plain.enabled = False

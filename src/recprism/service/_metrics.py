@@ -6,10 +6,14 @@ import os
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from recprism.operate.traffic.governor import Governor
 
 SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 SWAPS = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 20.0)
@@ -47,8 +51,15 @@ class Metrics(Collector):
         self.loads = cache(counter("loads_total", "Exports that were loaded or refused.", ("result",)).labels)
         self.loaded = gauge("rule_loaded_timestamp_seconds", "When the rule was loaded.")
         self.enabled = gauge("enabled", "0 if the kill switch is on.")
+        self.steps = cache(counter("governor_steps_total", "Steps of the governor.", ("step",)).labels)
         gauge("start_timestamp_seconds", "When the process started to serve.").set_to_current_time()
         gauge("resident_memory_bytes", "Memory of the process.").set_function(_resident)
+
+    def governed(self, governor: Governor) -> None:
+        """Show the state of a governor."""
+        gauge = partial(Gauge, namespace="recprism", registry=self.registry)
+        gauge("governor_price", "The present price of the governor.").set_function(lambda: governor.price)
+        gauge("governor_enabled", "0 if the governor is off.").set_function(lambda: float(governor.enabled))
 
     def collect(self) -> Iterator[Metric]:
         """Yield all figures, without the times at which they were made."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recprism.common.files import require_rights, storable
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import RecprismError
+from recprism.operate.traffic.draw import Draw
 from recprism.service._bodies import Common, ServedBody
 from recprism.service._lists import BASE, ONCE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
@@ -23,6 +24,7 @@ from recprism.service.settings import Settings
 from recprism.serving.ranked import Ranked
 
 if TYPE_CHECKING:
+    from recprism.operate.traffic.governor import Governor
     from recprism.service._request_log import RequestLog
 
 THREADS, MOST_SLOW = 2, 32
@@ -63,7 +65,14 @@ class Service:
                 folder_of_log.mkdir(parents=True, exist_ok=True)
                 require_rights(folder_of_log, write=True)
         self.problem, self.stopping = "", False
+        self.governor: Governor | None = None
         self._use(self.loaded)
+        if settings.governor is not None:
+            from recprism.operate.traffic.governor import Governor  # it loads polars
+
+            assert settings.log_folder is not None
+            self.governor = Governor(settings.governor, settings.log_folder, self.loaded.fingerprint)
+            self.metrics.governed(self.governor)
         self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
         self._key = (settings.log_key or "").encode()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -82,6 +91,8 @@ class Service:
             self.log = RequestLog(self.settings.log_folder, self.metrics)
         if self.settings.watch:
             self._begin(self._watch())
+        if self.governor is not None:
+            self._begin(self._govern(self.governor))
         gc.collect()
         gc.freeze()  # the catalogue stays; without this, the collector would look through it again and again
 
@@ -102,6 +113,8 @@ class Service:
         return found
 
     def _use(self, loaded: Loaded) -> None:
+        if self.governor is not None:
+            self.governor.use(loaded.fingerprint)
         self.loaded = loaded
         loaded.rule.enabled = self.enabled  # the switch may have been used while it was loaded
         self.metrics.loads("loaded").inc()
@@ -147,6 +160,20 @@ class Service:
                 await self.reload()
             before = now
 
+    async def _govern(self, governor: Governor) -> None:
+        """Take a step now and then; after one that fails, the price stays."""
+        while True:
+            await asyncio.sleep(governor.plan.every)
+            try:
+                step = await asyncio.to_thread(governor.step)
+                governor.problem = ""
+                self.metrics.steps(step).inc()
+                log.info("governor: %s, price %g", step, governor.price)
+            except (RecprismError, OSError) as problem:
+                governor.problem = str(problem)
+                self.metrics.steps("failed").inc()
+                log.error("the governor keeps its price: %s", problem)
+
     def _begin(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
@@ -171,31 +198,35 @@ class Service:
         finally:
             self._waiting -= 1
 
-    def options_of(self, body: Common, request: str) -> tuple[dict[str, Any], bool]:
-        """Return the arguments of the library, and whether the request is in the holdout.
+    def options_of(self, body: Common, request: str) -> tuple[dict[str, Any], Draw]:
+        """Return the arguments of the library, and the draw of the price.
 
         Raises:
-            InputError: If the price of a request in the holdout is invalid.
+            InputError: If the price of a request whose price was drawn is invalid.
         """
-        held = bool(self.settings.holdout) and self.is_held_out(body.user, request)
-        found = body.options()
-        if held:
-            self.loaded.rule.trade_off_of(found.get("price"))  # a wrong one is refused on both sides of the holdout
-            found["price"] = self.settings.holdout_price
-        return found, held
+        draw, found = self.draw(body.user, request), body.options()
+        price = self.settings.holdout_price if draw.held else None
+        if draw.place is not None and self.governor is not None:
+            price = self.governor.plan.prices[draw.place]
+        if price is not None:
+            self.loaded.rule.trade_off_of(found.get("price"))  # a wrong one is refused in every arm
+            found["price"] = price
+        return found, draw
+
+    def draw(self, user: Id | None, request: str) -> Draw:
+        """Draw the price of a request."""
+        if self.governor is not None:
+            return self.governor.draw(None if user is None else canonical_text(user), request, self._key)
+        if not self.settings.holdout:
+            return Draw()
+        held, share = self.is_held_out(user, request), float(self.settings.holdout)
+        return Draw(None, held, share if held else 1 - share, None if user is None else ONCE)
 
     def is_held_out(self, user: Id | None, request: str) -> bool:
         """Whether a user, or else a request, is in the holdout: always the same answer for the same one."""
         who = f"request {request}" if user is None else f"user {canonical_text(user)}"
         digest = blake2b(who.encode(), key=self._key, person=b"recprism-holdout"[:16], digest_size=8).digest()
         return int.from_bytes(digest) < float(self.settings.holdout) * 2**64
-
-    def draw_of(self, user: Id | None, held: bool) -> tuple[float | None, str | None]:
-        """Return the probability with which the price was drawn, and the name of the draw."""
-        if not self.settings.holdout:
-            return None, None
-        share = float(self.settings.holdout)
-        return share if held else 1 - share, None if user is None else ONCE
 
     def user_hash(self, user: Id | None) -> str | None:
         """Return the keyed hash of a user id, or None where users are not logged."""
@@ -206,7 +237,7 @@ class Service:
         ).hexdigest()
 
     def record(
-        self, loaded: Loaded, ranked: Ranked, body: ServedBody, *, request: str, held: bool, shown: str, started: float
+        self, loaded: Loaded, ranked: Ranked, body: ServedBody, *, request: str, draw: Draw, shown: str, started: float
     ) -> None:
         """Count a list, and log it."""
         metrics = self.metrics
@@ -221,7 +252,7 @@ class Service:
             metrics.unknown.inc(len(ranked.unknown))
         if ranked.fallback is not None:
             metrics.fallbacks(ranked.fallback).inc()
-        if held:
+        if draw.held:
             metrics.holdout.inc()
         if self.settings.shadow:
             metrics.shadow.inc()
@@ -234,7 +265,7 @@ class Service:
                 self.user_hash(body.user),
                 body.segment,
                 ranked.trade_off,
-                held,
+                draw.held,
                 shown,
                 [canonical_text(it) for it in ranked.ids],
                 [canonical_text(it) for it in ranked.base],
@@ -242,7 +273,9 @@ class Service:
                 len(ranked.unmet),
                 (time.perf_counter() - started) * 1e3,
                 loaded.fingerprint,
-                *self.draw_of(body.user, held),
+                draw.probability,
+                draw.name,
+                draw.place,
             )
         )
 

@@ -143,14 +143,14 @@ async def _list(service: Service, route: ListRoute, request: Request) -> Respons
     body = read_body(route.body, await request.body())
     require_within(body, service.settings)
     number, loaded = _request_id(request), service.loaded
-    options, held = service.options_of(body, number)
+    options, draw = service.options_of(body, number)
     slow = body.is_slow or ("user_vector" in options and len(loaded.rule.file.item_ids) > LARGE_CATALOGUE)
     in_shadow = service.settings.shadow and isinstance(body, ServedBody)
     make = _lists.serve_in_shadow if in_shadow else route.make
     made = await service.run(slow, lambda: make(loaded, body, options))
-    content = orjson.dumps({"request": number, "holdout": held, **made.values})
+    content = orjson.dumps({"request": number, "holdout": draw.held, **made.values})
     if isinstance(body, ServedBody):  # users see the list, so it is counted and logged
-        about: dict[str, Any] = {"request": number, "held": held, "started": request.scope[STARTED]}
+        about: dict[str, Any] = {"request": number, "draw": draw, "started": request.scope[STARTED]}
         service.record(loaded, made.ranked, body, shown=made.shown, **about)
     return Response(content, media_type="application/json", headers={REQUEST_ID: number})
 
@@ -174,6 +174,12 @@ def _add_state(app: FastAPI, service: Service) -> None:
         held = {"holdout": float(settings.holdout), "holdout_price": settings.holdout_price}
         state = {"enabled": service.enabled, "shadow": settings.shadow, "problem": service.problem}
         return {**service.loaded.about(), **state, **held}
+
+    @app.get("/governor", summary="The price of the governor, and the evidence for it", response_model=None)
+    async def governor() -> JSONResponse:
+        if service.governor is None:
+            return JSONResponse({"detail": "this service has no governor (--governor)"}, 404)
+        return JSONResponse(service.governor.to_dict())
 
     made: dict[str, Any] = {}
 
@@ -201,7 +207,18 @@ def _add_changes(app: FastAPI, service: Service) -> None:
 
         return await _guarded(request, switch)
 
+    async def governed(request: Request) -> Response:
+        async def switch() -> Response:
+            if service.governor is None:
+                raise InputError("this service has no governor (--governor)")
+            service.governor.switch(read_body(EnabledBody, await request.body()).enabled)
+            return JSONResponse(service.governor.to_dict())
+
+        return await _guarded(request, switch)
+
     about = documented(EnabledBody, None)
+    summary = "Off: all requests have the first price (owner)"
+    app.add_api_route("/governor", governed, methods=["POST"], response_model=None, summary=summary, **about)
     app.add_api_route(
         "/enabled", enabled, methods=["POST"], response_model=None, summary="Kill switch (owner)", **about
     )

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recprism.common.shares import Share, share
 from recprism.errors import InputError
 from recprism.service.limits import Allowed
 from recprism.service.safety import is_loopback
+
+if TYPE_CHECKING:
+    from recprism.operate.traffic.governor import GovernorPlan
 
 SHORTEST_KEY, LONGEST_KEY = 32, 64
 """Characters of the key of the log; blake2b takes at most 64 bytes."""
@@ -33,6 +37,7 @@ class Settings:
         shadow: Whether requests are answered with the list by relevance alone, and both lists are logged.
         holdout: Share of requests, or of users, that get ``holdout_price``; with ``log`` it needs ``log_users``.
         holdout_price: The trade-off of the holdout.
+        governor: Prices that a governor tries and raises within budgets; it needs ``log`` and ``log_users``.
         log: Folder of the log of served requests; None for no log.
         log_users: Whether the log has a keyed hash of each user id.
         log_key: The key of the hash.
@@ -57,6 +62,7 @@ class Settings:
     shadow: bool = False
     holdout: Share = 0.0
     holdout_price: Share | None = None
+    governor: GovernorPlan | None = None
     log: str | Path | None = None
     log_users: bool = False
     log_key: str | None = field(default=None, repr=False)
@@ -81,6 +87,8 @@ class Settings:
             raise InputError("holdout and holdout_price belong together; give both or neither")
         if self.shadow and self.holdout:
             raise InputError("in shadow mode all users see the same list at every price; choose shadow or holdout")
+        if self.governor is not None and (self.shadow or self.holdout or not self.log_users):
+            raise InputError("a governor draws the prices itself: it needs log and log_users, and no holdout or shadow")
         if self.caller_token is not None and not self.token:
             raise InputError("caller_token needs token: without it, callers could switch the rule off")
         if self.caller_token is not None and self.caller_token == self.token:

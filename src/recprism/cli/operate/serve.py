@@ -7,7 +7,7 @@ import logging
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from recprism.cli._options import share_option
 from recprism.cli._output import say
 from recprism.common.files import readable
 from recprism.errors import InputError
+
+if TYPE_CHECKING:
+    from recprism.operate.traffic.governor import GovernorPlan
 
 TOKEN, CALLER_TOKEN, LOG_KEY = "RECPRISM_TOKEN", "RECPRISM_CALLER_TOKEN", "RECPRISM_LOG_KEY"
 
@@ -66,6 +69,10 @@ def serve(
     holdout_price: Annotated[
         float | None, share_option(help="The trade-off of the holdout, such as 0."), With("holdout")
     ] = None,
+    governor: Annotated[
+        Path | None,
+        typer.Option(help="A .toml file with prices and budgets: the price rises while live traffic certifies it."),
+    ] = None,
     log: Annotated[Path | None, typer.Option(help="A folder for the log of served lists, in Parquet files.")] = None,
     log_users: Annotated[
         bool,
@@ -105,6 +112,7 @@ def serve(
     - `recprism serve rule`
     - `recprism serve rule --log served --shadow`
     - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --holdout 5% --holdout-price 0`
+    - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --governor governor.toml`
     - `recprism serve rule --host 0.0.0.0 --token SECRET --watch --drain 5`
     """
     from recprism.service import Settings, create_app
@@ -126,9 +134,10 @@ def serve(
         shadow=shadow,
         holdout=holdout,
         holdout_price=holdout_price,
+        governor=None if governor is None else _read_plan(governor),
         log=log,
         log_users=log_users,
-        log_key=os.environ.get(LOG_KEY) if log_users or holdout else None,
+        log_key=os.environ.get(LOG_KEY) if log_users or holdout or governor else None,
         watch=watch,
         max_bytes=max_bytes,
         max_candidates=max_candidates,
@@ -141,6 +150,12 @@ def serve(
         app = create_app(export, settings)
         say(f"recprism serve: http://{in_link(host)}:{listener.getsockname()[1]}/   (Ctrl-C ends it)")
         server_of(app).run(sockets=[listener])
+
+
+def _read_plan(path: Path) -> GovernorPlan:
+    from recprism.operate.traffic.governor import GovernorPlan  # it loads polars
+
+    return GovernorPlan.read(path)
 
 
 def _read_prices(path: Path) -> dict[str, Any]:

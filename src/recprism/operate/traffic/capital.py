@@ -29,6 +29,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED
+
 BETS = 2.0 ** -np.arange(1.0, 10.0)
 """The bets, as shares of the largest p that is allowed: from a loss of half of all outcomes to one of a thousandth."""
 
@@ -102,8 +104,8 @@ class Evidence:
 
     @property
     def answer(self) -> str:
-        """One of "certified", "undecided" and "broken"."""
-        return "broken" if self.since is not None else "certified" if self.kept >= self.limit else "undecided"
+        """What the capitals say at this moment."""
+        return BROKEN if self.since is not None else CERTIFIED if self.kept >= self.limit else UNDECIDED
 
 
 def evidence(growths: Array, n: int, alpha: float) -> Evidence:

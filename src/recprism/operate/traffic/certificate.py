@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from recprism.common.shares import CONFIDENCE, Share, percent, share
 from recprism.errors import InputError
 from recprism.forms.rule_file import fingerprint_of
-from recprism.operate.check import junit
 from recprism.operate.traffic.capital import Array, differences, earlier_means, evidence, log_growths, log_mixture
 from recprism.operate.traffic.clusters import read_clusters
+from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, together
 
-CERTIFIED, UNDECIDED, BROKEN = "certified", "undecided", "broken"
+HOLDOUT = pl.when("holdout").then(-1.0).otherwise(1.0)
 STEPS = 20  # of the search for an end of the interval
 
 
@@ -119,10 +119,9 @@ class LiveCertificate:
 
     def verdict(self) -> str:
         """Return the verdict in one sentence."""
-        for answer in (BROKEN, UNDECIDED):
-            found = [row.question for row in self.rows if row.answer == answer]
-            if found:
-                return f"{answer}: {', '.join(found)}."
+        answer = together([row.answer for row in self.rows])
+        if answer != CERTIFIED:
+            return f"{answer}: {', '.join(row.question for row in self.rows if row.answer == answer)}."
         return f"{CERTIFIED}: every budget is kept ({percent(self.confidence)} confidence at all times together)."
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,6 +131,8 @@ class LiveCertificate:
 
     def to_junit(self) -> str:
         """Return JUnit XML with one test case per question."""
+        from recprism.operate.check import junit  # needs more than a service has
+
         cases = {row.question: row.sentence() if row.answer == BROKEN else None for row in self.rows}
         return junit("recprism monitor-log --certify", self.export, cases)
 
@@ -182,7 +183,7 @@ def certify_live(
     names = list(dict.fromkeys(it.outcome for it in asked))
     found = read_clusters(log, outcomes, names, window, fingerprint_of(export) or None)
     alpha = (1 - sure) / len(asked)
-    rows = tuple(_answer(found.table, it, alpha) for it in asked)
+    rows = tuple(answer(found.table, it, alpha, HOLDOUT) for it in asked)
     notes = list(found.notes)
     if found.waiting:
         notes.append(f"{found.waiting:,} clusters wait, because their window has not ended (days: {window:g})")
@@ -242,10 +243,21 @@ class Arms:
         return ends[0], ends[1]
 
 
-def _answer(table: pl.DataFrame, question: LiveQuestion, alpha: float) -> LiveAnswer:
+def answer(
+    table: pl.DataFrame, question: LiveQuestion, alpha: float, arm: pl.Expr, least: float | None = None
+) -> LiveAnswer:
+    """Answer one question.
+
+    Args:
+        table: Clusters, as :func:`read_clusters` returns them.
+        question: The outcome, the group and the budget.
+        alpha: Its share of the error.
+        arm: 1 for the rule, -1 for the holdout, 0 for any other arm.
+        least: The smallest probability of an arm; by default that of the table.
+    """
     rows = table if question.group is None else table.filter(pl.col("segment") == question.group)
-    held = int(rows["holdout"].sum())
-    arms = arms_of(rows, question.outcome, pl.when("holdout").then(-1.0).otherwise(1.0))
+    arms = arms_of(rows, question.outcome, arm, least)
+    held = 0 if arms is None else int((arms.arm < 0).sum())
     means = None if arms is None else arms.means()
     if arms is None or means is None or not means[1]:
         rule, holdout = means or (None, None)
@@ -270,13 +282,14 @@ def _answer(table: pl.DataFrame, question: LiveQuestion, alpha: float) -> LiveAn
     )
 
 
-def arms_of(rows: pl.DataFrame, outcome: str, arm: pl.Expr) -> Arms | None:
+def arms_of(rows: pl.DataFrame, outcome: str, arm: pl.Expr, least: float | None = None) -> Arms | None:
     """Return the clusters of a table as arrays; None if it has none.
 
     Args:
         rows: Clusters in the order in which they opened.
         outcome: The name of its column.
         arm: 1 for the rule, -1 for the holdout, 0 for any other.
+        least: The smallest probability of an arm; by default that of the table.
     """
     if rows.is_empty():
         return None
@@ -286,5 +299,5 @@ def arms_of(rows: pl.DataFrame, outcome: str, arm: pl.Expr) -> Arms | None:
         rows.select(arm.alias("arm"))["arm"].to_numpy(),
         probability,
         np.flatnonzero(rows.select(pl.col("day").is_first_distinct())["day"].to_numpy()),
-        float(min(probability.min(), 1 - probability.max())),
+        float(min(probability.min(), 1 - probability.max())) if least is None else least,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +22,7 @@ from recprism.errors import InputError
 from recprism.operate.served_log import ADVICE, BASE, log_files, scan_log
 
 NEEDED = ("time", "request", "user", "holdout", "shown", "fallback")
-READ = (*NEEDED, "segment", "export", "probability", "drawn")
+READ = (*NEEDED, "segment", "export", "probability", "drawn", "place")
 MOST_DAYS = 365
 
 
@@ -31,8 +31,8 @@ class Clusters:
     """Clusters that have closed, in the order in which they opened.
 
     Attributes:
-        table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``probability`` of the
-            arm, ``requests``, and a column for each outcome.
+        table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``place``, ``probability``
+            of the arm, ``requests``, and a column for each outcome.
         waiting: Clusters that have not closed.
         unlabelled: Share of the requests in closed clusters without any outcome.
         notes: What was left out.
@@ -45,7 +45,12 @@ class Clusters:
 
 
 def read_clusters(
-    log: str | Path, outcomes: str | Path, names: Sequence[str], window: float, export: str | None = None
+    log: str | Path,
+    outcomes: str | Path,
+    names: Sequence[str],
+    window: float,
+    export: str | None = None,
+    since: datetime | None = None,
 ) -> Clusters:
     """Read a log and its outcomes.
 
@@ -55,13 +60,15 @@ def read_clusters(
         names: The outcomes.
         window: Days from the first request of a cluster until it closes.
         export: Fingerprint of the export whose requests count; None counts all.
+        since: Earlier requests are left out.
 
     Raises:
         InputError: If a file is missing or damaged, if it lacks a column, or if nothing was drawn at random.
     """
     if not 0 < window <= MOST_DAYS:
         raise InputError(f"the window must be above 0 and at most {MOST_DAYS} days, not {window:g}")
-    rows, notes = _drawn(_read(log), log, export)
+    every = _read(log)
+    rows, notes = _drawn(every if since is None else every.filter(pl.col("time") >= since), log, export)
     last = rows["time"].max()
     span = pl.duration(microseconds=round(timedelta(days=window) / timedelta(microseconds=1)))
     rows = _clustered(rows, span)
@@ -72,7 +79,7 @@ def read_clusters(
         rows = rows.with_columns(pl.when(~late).then(name).alias(name) for name in names)
     has_any = pl.any_horizontal(pl.col(name).is_not_null() for name in names)
     whole = rows.group_by("cluster", maintain_order=True).agg(
-        pl.col("opened", "closes", "segment", "holdout", "probability").first(),
+        pl.col("opened", "closes", "segment", "holdout", "place", "probability").first(),
         pl.len().alias("requests"),
         has_any.sum().alias("labelled"),
         *(pl.col(name).fill_null(0.0).mean() for name in names),

@@ -1,0 +1,166 @@
+"""The governor: its plan, its draws, its steps, and a state that survives."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from recprism.errors import InputError
+from recprism.operate.served_log import SERVED_LOG_COLUMNS
+from recprism.operate.traffic.draw import Draw
+from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_place, together
+from recprism.runs.event_log import read_events
+
+KEY = b"k" * 32
+PLAN = GovernorPlan(
+    prices=(0.0, 0.1, 0.2), share=0.2, budgets={"clicks": "10%"}, outcomes="outcomes.parquet", window=0.01
+)
+
+
+@pytest.mark.parametrize(
+    ("current", "answers", "expected"),
+    [
+        (0, (UNDECIDED, UNDECIDED), 0),
+        (0, (CERTIFIED, CERTIFIED), 1),
+        (0, (UNDECIDED, CERTIFIED), 0),
+        (1, (UNDECIDED, CERTIFIED), 2),
+        (1, (CERTIFIED, UNDECIDED), 1),
+        (1, (BROKEN, CERTIFIED), 0),
+        (2, (UNDECIDED, BROKEN), 1),
+        (2, (BROKEN, BROKEN), 0),
+        (2, (CERTIFIED, CERTIFIED), 2),
+    ],
+)
+def test_a_price_rises_by_one_and_falls_at_once(current: int, answers: tuple[str, ...], expected: int) -> None:
+    assert next_place(current, (CERTIFIED, *answers)) == expected
+
+
+def test_the_worst_answer_to_a_question_counts() -> None:
+    assert together([CERTIFIED, BROKEN, UNDECIDED]) == BROKEN
+    assert together([CERTIFIED, UNDECIDED]) == UNDECIDED and together([CERTIFIED]) == CERTIFIED
+
+
+def test_draws_have_the_logged_probabilities(tmp_path: Path) -> None:
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    drawn = [governor.draw(f"u{at}", "r", KEY) for at in range(20_000)]
+    for place, expected in enumerate((0.6, 0.2, 0.2)):
+        some = [it for it in drawn if it.place == place]
+        assert [it.probability for it in some] == pytest.approx([expected] * len(some))
+        assert len(some) / len(drawn) == pytest.approx(expected, abs=0.015)
+        assert all(it.held == (place == 0) for it in some)
+    assert governor.draw("u1", "another", KEY) == drawn[1], "a user keeps the price for a day"
+    requests = {governor.draw(None, f"r{at}", KEY).place for at in range(50)}
+    assert requests == {0, 1, 2} and governor.draw(None, "r", KEY).name is None
+    governor.switch(False)
+    assert {governor.draw(f"u{at}", "r", KEY) for at in range(50)} == {Draw(0, held=True)}
+
+
+def served(governor: Governor, rates: tuple[float, ...], n: int, seed: int) -> None:
+    """Write a log and outcomes of ``n`` users, ten seconds apart, who click at these rates of the prices."""
+    generator = np.random.default_rng(seed)
+    drawn = [governor.draw(f"u{seed}-{at}", "", KEY) for at in range(n)]
+    places = np.array([it.place for it in drawn])
+    governor.log.mkdir(exist_ok=True)
+    begin = datetime.fromtimestamp(governor.since, UTC) + timedelta(days=seed)
+    log = pl.DataFrame(
+        {
+            "time": [begin + timedelta(seconds=10 * at) for at in range(n)],
+            "request": [f"r{seed}-{at}" for at in range(n)],
+            "user": [f"u{seed}-{at}" for at in range(n)],
+            "holdout": [it.held for it in drawn],
+            "probability": [it.probability for it in drawn],
+            "drawn": [it.name for it in drawn],
+            "place": places,
+            "shown": "rule",
+            "export": governor.export,
+        }
+    )
+    missing = [pl.lit(None, kind).alias(name) for name, kind in SERVED_LOG_COLUMNS.items() if name not in log.columns]
+    log.with_columns(missing).write_parquet(governor.log / f"{seed}.parquet")
+    clicks = generator.random(n) < np.array(rates)[places]
+    labels = log.filter(pl.Series(clicks)).select("request", clicks=1.0)
+    file = Path(governor.plan.outcomes)
+    pl.concat([pl.read_parquet(file), labels] if file.exists() else [labels]).write_parquet(file)
+
+
+def test_it_rises_while_certified_and_falls_once_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    with pytest.raises(InputError, match=r"no \.parquet file"):
+        governor.step()
+    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
+    assert governor.step() == "raise" and governor.price == 0.1
+    said = {it["price"]: it for it in governor.to_dict()["last"]["evidence"]}
+    assert said[0.1]["answer"] == CERTIFIED and said[0.2]["answer"] == BROKEN
+    assert said[0.1]["sentence"].startswith("certified: clicks: at most 10 % may be lost")
+    assert governor.step() == "keep", "the next price is broken"
+    served(governor, (0.5, 0.2, 0.2), 6_000, 2)
+    assert governor.step() == "lower" and governor.price == 0
+    events = read_events(governor.events)
+    assert [it["event"] for it in events] == ["begin", "raise", "keep", "lower"]
+    again = Governor(PLAN, tmp_path / "log", "export")
+    assert (again.place, again.changes, again.since) == (0, governor.changes, governor.since)
+    assert again.to_dict() == governor.to_dict(), "a restart loses nothing"
+
+
+def test_a_state_survives_a_line_that_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
+    governor.step()
+    whole = governor.events.read_bytes()
+    for size in range(len(whole), len(whole) - 90, -30):
+        governor.events.write_bytes(whole[:size])
+        again = Governor(PLAN, tmp_path / "log", "export")
+        complete = size >= len(whole) - 1
+        assert again.place == (1 if complete else 0)
+        assert again.step() == ("keep" if complete else "raise"), "the lost step is taken again, from the same log"
+        assert again.place == 1 and all(json.loads(line) for line in again.events.read_text().splitlines()[-1:])
+
+
+def test_another_export_or_another_plan_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    served(governor, (0.5, 0.5, 0.5), 12_000, 1)
+    governor.step()
+    assert governor.place == 1
+    governor.switch(False)
+    assert not Governor(PLAN, tmp_path / "log", "export").enabled, "off stays off"
+    governor.switch(True)
+    governor.use("another export")
+    assert (governor.place, governor.last["event"]) == (0, "begin")
+    governor.use("another export")
+    assert len(read_events(governor.events)) == 5, "the same export changes nothing"
+    other = GovernorPlan(**{**PLAN.__dict__, "prices": (0.0, 0.3)})
+    assert Governor(other, tmp_path / "log", "another export").last["event"] == "begin"
+
+
+GOOD = 'prices = [0, 0.1]\nshare = "10%"\noutcomes = "a.csv"\n[budgets]\nclicks = "2%"\n'
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("prices = [0, 0.1]", "prices = [0.1, 0]"), "prices must rise"),
+        (("prices = [0, 0.1]", "prices = 3"), "prices is no list"),
+        (('share = "10%"', 'share = "60%"'), "60% is not a share"),
+        (('outcomes = "a.csv"', ""), "outcomes is missing"),
+        (('outcomes = "a.csv"', 'outcomes = "a.csv"\nspeed = 3'), "speed is unknown"),
+        (('outcomes = "a.csv"', 'outcomes = "a.csv"\nwindow = 0'), "window must be a number above 0"),
+        (('clicks = "2%"', 'clicks = "2"'), "did you mean 2%?"),
+        (("prices", "prices ="), "no plan of a governor"),
+    ],
+)
+def test_a_wrong_plan_is_one_sentence(change: tuple[str, str], message: str, tmp_path: Path) -> None:
+    file = tmp_path / "governor.toml"
+    file.write_text(GOOD, encoding="utf-8")
+    assert GovernorPlan.read(file).share == 0.1
+    file.write_text(GOOD.replace(*change), encoding="utf-8")
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        GovernorPlan.read(file)
