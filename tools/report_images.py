@@ -1,4 +1,4 @@
-"""Draw docs/report.png: the first screen of a report; needs chromium and the extra [test].
+"""Draw docs/report*.png: the first screen of a report; needs chromium and the extra [test].
 
 python tools/report_images.py runs/ml1m/report.html
 
@@ -7,25 +7,20 @@ python tools/report_images.py runs/ml1m/report.html
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
-
-TARGET = Path(__file__).parents[1] / "docs" / "report.png"
+from screens import draw
 
 
 def main(report: Path) -> None:
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        size = {"width": 1160, "height": 1120}
-        page = browser.new_page(viewport=size, color_scheme="light", device_scale_factor=1.25)
+    def open_page(page: Any) -> None:
         page.goto(report.resolve().as_uri())
         page.wait_for_selector("svg")
         page.wait_for_load_state("networkidle")
-        page.screenshot(path=TARGET)
-        browser.close()
+
+    draw("report", open_page)
 
 
 if __name__ == "__main__":

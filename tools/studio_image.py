@@ -1,4 +1,4 @@
-"""Draw docs/studio.png: one user in the studio over a real run.
+"""Draw docs/studio*.png: one user in the studio over a real run.
 
 python tools/studio_image.py runs/ml1m
 
@@ -8,14 +8,11 @@ python tools/studio_image.py runs/ml1m
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
-
-DOCS = Path(__file__).parents[1] / "docs"
+from screens import draw
 
 
 def main(run: str) -> None:
@@ -23,15 +20,13 @@ def main(run: str) -> None:
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert server.stderr is not None
     link = next(found.group() for line in server.stderr if (found := re.search(r"http://\S+", line)))
+
+    def open_page(page: Any) -> None:
+        page.goto(f"{link}#user=17")
+        page.wait_for_selector("#after .entry.new .reason")
+
     try:
-        with sync_playwright() as driver:
-            browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1280, "height": 960})
-            page.set_default_timeout(180_000)
-            page.goto(f"{link}#user=17")
-            page.wait_for_selector("#after .entry.new .reason")
-            page.screenshot(path=str(DOCS / "studio.png"))
-            browser.close()
+        draw("studio", open_page)
     finally:
         server.terminate()
         server.wait()

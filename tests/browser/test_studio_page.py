@@ -317,6 +317,47 @@ def test_the_budget_moves_figures_and_the_front(page: Any, shelf: Path) -> None:
         says(page.locator("#command")).to_contain_text("--budget 10% --name subtopic_coverage-10")
 
 
+def test_the_slider_works_at_once_for_a_result(page: Any) -> None:
+    """Trying a budget leaves the result; the screen says which lists it shows."""
+    choose(page, "rule")
+    says(page.locator("#which")).to_contain_text("Live lists (all known history) of this run's result")
+    says(page.locator("#which")).to_contain_text("An export of this result serves these lists")
+    turn_to(page, "everyone")
+    says(page.locator("#of-result")).to_be_checked()
+    says(page.locator("#which")).to_contain_text("Judged lists (history before the held-out part) of this run's result")
+    page.uncheck("#certified")
+    drag(page, "#budget", 10)
+    says(page.locator("#of-result")).not_to_be_checked()
+    says(page.locator("#which")).to_contain_text("of stop")
+    turn_to(page, "user")
+    says(page.locator("#which")).to_contain_text("A preview: they are not served")
+    for view in ("item", "results"):
+        turn_to(page, view)
+        says(page.locator("#which")).to_contain_text("Judged lists")
+
+
+def test_a_mix_has_weights_progress_and_a_way_back(page: Any) -> None:
+    choose(page, "plain")
+    turn_to(page, "everyone")
+    says(page.locator("#metrics tbody tr").first).to_be_visible()
+    figures = page.inner_text("#metrics")
+    page.locator("#goals input[value=ilad]").check()
+    page.get_by_label("Weight of distance within lists (vectors)").fill("3")
+    page.keyboard.press("Tab")
+    says(page.locator("#old-note")).to_contain_text("Old figures, of categories covered")
+    assert page.inner_text("#metrics") == figures
+    says(page.locator("#progress")).to_be_visible()
+    says(page.locator("#working")).to_contain_text("In this studio: computing the path towards")
+    says(page.locator("#working")).to_contain_text("left")
+    while page.is_visible("#work"):  # the mix with equal weights may be computed, too
+        page.locator("#cancel").click()
+        page.wait_for_timeout(500)
+    says(page.locator("#old-note")).to_be_hidden()
+    says(page.locator("#working")).to_have_text("")
+    says(page.locator("#goals input[value=ilad]")).not_to_be_checked()
+    assert page.inner_text("#metrics") == figures
+
+
 def test_a_group_leads_to_its_users(page: Any) -> None:
     choose(page, "rule")
     turn_to(page, "everyone")
@@ -479,6 +520,30 @@ def test_the_link_restores_the_page(browser: Any, page: Any) -> None:
         says(other.locator("#user-title")).to_have_text("User 12")
 
 
+def test_the_link_restores_result_lists_and_question(browser: Any, page: Any) -> None:
+    choose(page, "rule")
+    find_user(page, 12)
+    page.get_by_role("checkbox", name="Judged lists").check()
+    says(page.locator("#after-title")).to_contain_text("(judged list)")
+    page.locator("#history .forget").first.click()
+    says(page.locator("#what-if-sentence")).to_contain_text("left out of the history")
+    shown = {where: page.inner_text(where) for where in ("#what-if-sentence", "#which", "#command", "#after-title")}
+    assert ranks(page, "what-if-list")
+    for other in opened(browser, page.url):
+        says(other.locator("#what-if-list .entry")).to_have_count(10)
+        says(other.locator("#command")).to_have_text(shown["#command"])
+        assert {where: other.inner_text(where) for where in shown} == shown
+        assert ranks(other, "what-if-list") == ranks(page, "what-if-list")
+    turn_to(page, "everyone")
+    page.uncheck("#certified")
+    drag(page, "#budget", 10)
+    says(page.locator("#which")).to_contain_text("of stop")
+    turn_to(page, "user")
+    says(page.locator("#after-title")).to_contain_text("stop")
+    for other in opened(browser, page.url):
+        says(other.locator("#after-title")).to_have_text(page.inner_text("#after-title"))
+
+
 def test_the_interface_page_lists_every_request(browser: Any, studio: str) -> None:
     for page in opened(browser, studio + "api"):
         page.wait_for_selector("section code")
@@ -512,7 +577,7 @@ def test_ten_thousand_items_without_titles_and_categories(browser: Any, bare_run
             says(page.locator("#find-why-not .hits button").first).to_be_visible()
             turn_to(page, "everyone")
             page.wait_for_selector("#front svg")
-            assert page.locator("#goals input").count() == 2
+            assert page.locator("#goals input[type=checkbox]").count() == 2
             turn_to(page, "results")
             says(page.locator("#results tbody tr")).to_have_count(1)
     finally:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -91,6 +93,28 @@ def test_an_error_is_not_progress(opened: OpenedRun, later: Later, monkeypatch: 
     assert "nobody knows its unit" in opened.state().problem
     opened.want_path(Goal.parse("catalogue_coverage"))
     assert opened.opening.problem == ""
+
+
+def test_a_path_that_is_cancelled_is_not_made(opened: OpenedRun, later: Later) -> None:
+    """One that waits never starts; one that is computed ends at its next step."""
+    computed, waits = Goal.parse("ilad_subtopics"), Goal.parse("catalogue_coverage")
+    opened.want_path(computed)
+    opened.want_path(waits)
+    assert opened.summary().waiting == ["ilad_subtopics", "catalogue_coverage"]
+    opened.cancel_path(waits)
+    work = Thread(target=later.work)
+    work.start()
+    while work.is_alive() and not opened.state().done:
+        time.sleep(0.001)
+    assert opened.state().seconds_left is not None
+    opened.cancel_path(computed)
+    work.join()
+    later.work()
+    assert (opened.opening.phase, opened.opening.message, opened.opening.problem) == ("ready", "", "")
+    assert list(map(str, opened.view().paths)) == ["subtopic_coverage"]
+    opened.want_path(computed)
+    later.work()
+    assert computed in opened.view().paths, "it can be wanted again"
 
 
 def test_few_paths_may_wait(opened: OpenedRun) -> None:

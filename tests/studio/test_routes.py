@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import shlex
 import shutil
 import tempfile
@@ -196,6 +197,9 @@ def test_search_finds_users_and_items(client: TestClient) -> None:
     found = get(client, "/plain/search", q="12")
     assert found["users"][0] == 12
     assert all(str(user).startswith("12") for user in found["users"])
+    parts = get(client, "/plain/search", q="99")["users"]
+    assert parts[0] == 99
+    assert any(not str(user).startswith("99") for user in parts), "a part of the id is enough"
     assert any("Toy Story" in item["title"] for item in get(client, "/plain/search", q="TOY st")["items"])
     assert get(client, "/plain/search", q="  ") == {"users": [], "items": []}
 
@@ -279,7 +283,7 @@ def test_the_studio_shows_the_figures_of_the_report(client: TestClient, shelf: P
             assert statement.figure == served["changes"][statement.metric]
     assert found.of("gain")[0].metric in served["changes"]
     assert served["certified"] is not None
-    assert f"certified: at most {100 * served['certified']['loss']:g} %" in found.of("cost")[0].text
+    assert f"Promised: at most {100 * served['certified']['loss']:g} % lower" in found.of("cost")[0].text
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -317,6 +321,29 @@ def test_sliders_rank_as_steer_does(client: TestClient, shelf: Path, live: bool)
     option = "" if live else " --judged"
     assert answer["command"].endswith(f"--user 12{option} --set Animation=+0.3 --set Drama=-0.1")
     assert ids(get(client, "/rule/steer", set="Animation=0", **context)["after"]) == found.to_dict()["before"]
+
+
+@pytest.mark.parametrize("judged", [False, True])
+def test_the_commands_of_a_screen_make_its_lists(
+    client: TestClient, capsys: pytest.CaptureFixture[str], call: Callable[..., int], judged: bool
+) -> None:
+    """Every command is run as it is printed."""
+
+    def made_by(command: str) -> dict[str, Any]:
+        assert call(*shlex.split(command)[1:], "--json") == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    context: dict[str, Any] = {"user": 12, "judged": judged}
+    shown = get(client, "/rule/user", **context)
+    assert [it["item"] for it in made_by(shown["command"])["reasons"]] == ids(shown["after"])
+    steered = get(client, "/rule/steer", set=["Animation=0.3"], **context)
+    assert made_by(steered["command"])["after"] == ids(steered["after"])
+    first = ids(shown["after"])[0]
+    removed = get(client, "/rule/what-if", item=first, **context)
+    assert made_by(removed["command"])["after"] == ids(removed["after"])
+    why = get(client, "/rule/why", item=first, **context)
+    assert made_by(why["command"])["item"] == first
 
 
 def test_wrong_settings_of_sliders_are_refused(client: TestClient) -> None:

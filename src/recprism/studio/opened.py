@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
@@ -40,6 +41,10 @@ class NotReadyError(RecprismError):
     """The run is not ready or cannot be read."""
 
 
+class CancelledError(RecprismError):
+    """A path is no longer wanted."""
+
+
 class BusyError(Exception):
     """Too many requests are waiting."""
 
@@ -53,6 +58,7 @@ class OpeningState:
         message: What is being done, or why the run is not ready; "" if there is nothing to wait for.
         done: Steps that are done.
         total: All of them; 0 if unknown.
+        seconds_left: An estimate from the steps that are done; None if there is none.
         problem: Why the last work on a ready run failed.
     """
 
@@ -60,6 +66,7 @@ class OpeningState:
     message: str
     done: int = 0
     total: int = 0
+    seconds_left: float | None = None
     problem: str = ""
 
 
@@ -126,6 +133,12 @@ class OpenedRun:
                 self.opening = self._ready()
         self._executor.submit(self._guarded, lambda: self._add_path(view, goal, stamp), stamp, goal)
 
+    def cancel_path(self, goal: Goal) -> None:
+        """Stop computing the path towards a goal, at its next step; nothing happens if it is not wanted."""
+        with self._lock:
+            if self._wanted.pop(goal, goal) is None and self._view is not None:
+                self.opening = self._ready()
+
     def state(self) -> schemas.RunState:
         """Return the state of the run."""
         return schemas.RunState(name=self.name, title=self._title(), standing=self._status(), **asdict(self.opening))
@@ -143,6 +156,7 @@ class OpenedRun:
             n_categories=len(view.categories),
             goals=list(map(str, view.paths)),
             possible_goals=view.possible_goals,
+            waiting=list(map(str, self._wanted)),
             example_user=view.factors.user_ids[:1].tolist()[0],
             served=self._served,
             has_report=has_report(self.run),
@@ -155,8 +169,10 @@ class OpenedRun:
         """Work unless the files have changed since; errors are shown on the page, and the server continues."""
         problem = ""
         try:
-            if stamp == self._stamp:
+            if stamp == self._stamp and (goal is None or goal in self._wanted):
                 work()
+        except CancelledError:
+            log.info("%s: the path towards %s is no longer wanted", self.run.path, goal)
         except RecprismError as error:
             problem = str(error)
         except Exception as error:
@@ -176,7 +192,7 @@ class OpenedRun:
     def _open(self, stamp: Stamp) -> None:
         view = View(self.run)
         served = None if view.own_change is None else self._what_is_served(view.own_change)
-        self._add_path(view, view.first_goal, stamp)
+        self._add_path(view, view.first_goal, stamp, wanted=False)
         _ = view.own_change, view.cards, view.segments, view.problem.base_lists  # before the first question
         with self._lock:
             if stamp != self._stamp:
@@ -186,14 +202,20 @@ class OpenedRun:
         gc.collect()
         gc.freeze()  # scanning the objects of the run again would delay answers
 
-    def _add_path(self, view: View, goal: Goal, stamp: Stamp) -> None:
+    def _add_path(self, view: View, goal: Goal, stamp: Stamp, *, wanted: bool = True) -> None:
+        started = time.monotonic()
+
         def report(_what: str, done: int, total: int) -> None:
             if self._closing:
                 raise NotReadyError("the studio is closing")
+            left = (time.monotonic() - started) / done * (total - done) if done else None
             with self._lock:
-                if stamp == self._stamp:
-                    phase: Phase = "preparing" if self._view is None else "ready"
-                    self.opening = OpeningState(phase, _computing(goal), done, total, self.opening.problem)
+                if stamp != self._stamp:
+                    return
+                if wanted and goal not in self._wanted:
+                    raise CancelledError
+                phase: Phase = "preparing" if self._view is None else "ready"
+                self.opening = OpeningState(phase, _computing(goal), done, total, left, self.opening.problem)
 
         view.paths[goal] = stored_path(self.run, goal, report)
 

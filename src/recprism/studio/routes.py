@@ -145,7 +145,7 @@ async def events(one: Opened, request: Request) -> StreamingResponse:
 
 @routes.get("/{run}/search", tags=["users"])
 async def search(one: Opened, q: Annotated[str, Query(max_length=200)], studio: TheStudio) -> schemas.SearchHits:
-    """Find users by the beginning of their id, and items by words of their title."""
+    """Find users by a part of their id, and items by a part of their title."""
     view = one.view()
     return await studio.ranked(lambda: view.search(q))
 
@@ -219,6 +219,13 @@ async def want_path(one: Opened, goal: GoalWords) -> schemas.RunState:
     The state of the run shows the progress. The path is kept in the run.
     """
     one.want_path(one.view().goal_named(goal))
+    return one.state()
+
+
+@routes.delete("/{run}/paths/{goal}", tags=["paths"])
+async def cancel_path(one: Opened, goal: GoalWords) -> schemas.RunState:
+    """Stop computing the path towards a goal; a path that is there stays."""
+    one.cancel_path(one.view().goal_named(goal))
     return one.state()
 
 

@@ -54,6 +54,7 @@ class RunState(BaseModel):
     message: str = Field(description="What is being done, or why the run is not ready; empty if nothing is awaited.")
     done: int = 0
     total: int = 0
+    seconds_left: float | None = Field(default=None, description="An estimate from the steps that are done.")
     problem: str = Field(default="", description="Why the last work on a ready run failed.")
     standing: Status
 
@@ -66,6 +67,7 @@ class RunSummary(RunState):
     n_categories: int = 0
     goals: list[str] = []
     possible_goals: list[str] = []
+    waiting: list[str] = Field(default=[], description="Goals whose paths are computed or wait, in order.")
     example_user: Id | None = None
     served: Served | None = None
     has_report: bool = False

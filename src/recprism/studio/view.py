@@ -114,10 +114,11 @@ class View:
         return int(id_positions(as_id_array([item], "item"), self.factors.item_ids, "item")[0])
 
     def search(self, words: str) -> schemas.SearchHits:
-        """Find users by the beginning of their id, and items by words of their title; an exact id comes first."""
+        """Find users by a part of their id, and items by a part of their title; what begins with it comes first."""
         wanted = words.strip().casefold()
-        users = [user for user in self.ids if str(user).casefold().startswith(wanted)] if wanted else []
-        exact_first = sorted(users, key=lambda user: (len(str(user)), str(user)))[:SHOWN]
+        users = [user for user in self.ids if wanted in str(user).casefold()] if wanted else []
+        order = {user: (not str(user).casefold().startswith(wanted), len(str(user)), str(user)) for user in users}
+        exact_first = sorted(users, key=order.__getitem__)[:SHOWN]
         return schemas.SearchHits(
             users=exact_first, items=[self.item(it) for it in self.catalogue.search(words, SHOWN)]
         )

@@ -42,9 +42,10 @@ export async function get(path, parameters = {}, about = path) {
   return inTime(ask("GET", path, parameters), () => latest.get(about) !== mine || asked !== visit);
 }
 
-export async function post(path) {
+// method: POST or DELETE
+export async function change(method, path) {
   const asked = visit;
-  return inTime(ask("POST", path, {}), () => asked !== visit);
+  return inTime(ask(method, path, {}), () => asked !== visit);
 }
 
 export const ofRun = (run, rest = "") => `/runs/${encodeURIComponent(run)}${rest}`;

@@ -46,9 +46,28 @@ const WORDS = {
 // The metrics of a goal such as sc+ilad or sc=2,ilad=1.
 export const metricsOf = (goal) => goal.split(/[+,]/).map((part) => part.split("=")[0]);
 
+// The weights of its metrics, 1 for those without one.
+export const weightsOf = (goal) => goal.split(/[+,]/).map((part) => Number(part.split("=")[1] ?? 1));
+
 export function inWords(goal) {
-  const weights = goal.split(/[+,]/).map((part) => part.split("=")[1]);
-  return metricsOf(goal).map((name, at) => (WORDS[name.split("@")[0]] ?? name) + (weights[at] ? ` (weight ${weights[at]})` : "")).join(" and ");
+  const weights = weightsOf(goal), equal = weights.every((weight) => weight === weights[0]);
+  return metricsOf(goal).map((name, at) => (WORDS[name.split("@")[0]] ?? name) + (equal ? "" : ` (weight ${weights[at]})`)).join(" and ");
+}
+
+export function duration(seconds) {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+// Copies a text; where the browser refuses, the node is selected.
+export async function copy(text, node, status) {
+  try {
+    await navigator.clipboard.writeText(text);
+    status.textContent = "Copied.";
+  } catch {
+    if (node) getSelection().selectAllChildren(node);
+    status.textContent = node ? "Selected; press Ctrl-C." : "Copy it from the address bar.";
+  }
 }
 
 // The gain in a metric; that in catalogue coverage never without the change of Gini.

@@ -1,7 +1,7 @@
 // All users: goals and budget, figures, the front, who pays, and downloads.
 
-import { button, byId, counted, el, figure, fill, gainIn, inWords, metricsOf, percent, show, showCommand, spoken, table } from "./dom.js";
-import { Refused, get, ofRun, post, queryOf } from "./api.js";
+import { button, byId, counted, el, figure, fill, gainIn, inWords, metricsOf, percent, show, showCommand, table, weightsOf } from "./dom.js";
+import { Refused, get, ofRun, queryOf } from "./api.js";
 import { drawFront } from "./charts.js";
 
 const SOON = 350; // milliseconds that the slider must rest before groups of users are tested
@@ -10,8 +10,7 @@ let state = null, path = null;
 export function begin(shared) {
   state = shared;
   byId("goals").addEventListener("change", state.safely(wantGoals));
-  byId("budget").addEventListener("input", state.safely(move));
-  byId("certified").addEventListener("change", state.safely(move));
+  for (const [id, event] of [["budget", "input"], ["certified", "change"]]) byId(id).addEventListener(event, state.safely(tryBudget));
   byId("of-result").addEventListener("change", state.safely(move));
 }
 
@@ -20,21 +19,39 @@ export function leave() {
   for (const id of ["goals", "metrics", "stops", "payers", "segment-users", "verdict", "front"]) fill(byId(id));
 }
 
-const chosen = () => [...byId("goals").querySelectorAll("input:checked")].map((it) => it.value);
+// A goal as text, with weights unless they are equal.
+function chosen() {
+  const boxes = [...byId("goals").querySelectorAll("input:checked")];
+  const weights = boxes.map((box) => Math.max(Number(box.closest(".chip").querySelector("[type=number]").value) || 1, 1));
+  const equal = weights.every((weight) => weight === weights[0]);
+  return equal ? boxes.map((box) => box.value).join("+") : boxes.map((box, at) => `${box.value}=${weights[at]}`).join(",");
+}
 
 // A path of several goals is the same in any order of them; one that is there is used as it is called.
-const named = (names) => state.summary.goals.find((goal) => metricsOf(goal).sort().join() === [...names].sort().join()) ?? names.join("+");
+function named(goal) {
+  const same = (mix) => metricsOf(mix).map((name, at) => `${name} ${weightsOf(mix)[at] / Math.min(...weightsOf(mix))}`).sort().join();
+  return state.summary.goals.find((mix) => same(mix) === same(goal)) ?? goal;
+}
+
+function showWeights() {
+  const several = byId("goals").querySelectorAll("input:checked").length > 1;
+  for (const chip of byId("goals").children) show(chip.querySelector("[type=number]"), several && chip.querySelector("input").checked);
+}
 
 export async function open() {
   const { summary } = state, own = summary.served !== null;
   state.goal ??= summary.goals[0];
-  const first = metricsOf(state.goal), all = [...new Set([...summary.possible_goals, ...first])];
+  const wanted = state.awaited ?? state.goal, first = metricsOf(wanted), all = [...new Set([...summary.possible_goals, ...first])];
   fill(byId("goals"), ...all.map((goal) => {
     const box = el("input", { type: "checkbox", value: goal });
     box.checked = first.includes(goal);
     box.disabled = !state.mayChange && !summary.goals.some((mix) => metricsOf(mix).includes(goal)); // a reader starts no path
-    return el("label", { class: "chip" }, box, inWords(goal));
+    const weight = el("input", { type: "number", min: "1", max: "9", step: "1", "aria-label": `Weight of ${inWords(goal)}` });
+    weight.value = weightsOf(wanted)[first.indexOf(goal)] ?? 1;
+    weight.disabled = !state.mayChange;
+    return el("span", { class: "chip" }, el("label", {}, box, inWords(goal)), " ", weight);
   }));
+  showWeights();
   show(byId("of-result-field"), own);
   byId("of-result").checked = own && state.source === "result";
   await readPath();
@@ -60,10 +77,10 @@ async function getPath() {
 }
 
 async function wantGoals() {
-  const names = chosen();
+  showWeights();
   state.awaited = null;
-  if (!names.length) return fill(byId("verdict"), "Choose at least one goal.");
-  const goal = named(names);
+  if (!chosen()) return fill(byId("verdict"), "Choose at least one goal.");
+  const goal = named(chosen());
   if (!state.summary.goals.includes(goal)) return wantPath(goal);
   byId("of-result").checked = false;
   state.goal = goal;
@@ -74,16 +91,29 @@ async function wantGoals() {
 async function wantPath(goal) {
   if (!state.mayChange) return fill(byId("verdict"), "This mix of goals has not been computed, and this link may not start it.");
   try {
-    await post(ofRun(state.run, `/paths/${encodeURIComponent(goal)}`));
+    await state.wantPath(goal);
   } catch (error) {
-    if (error instanceof Refused) for (const box of byId("goals").querySelectorAll("input")) box.checked = metricsOf(state.goal).includes(box.value);
+    if (error instanceof Refused) for (const box of byId("goals").querySelectorAll("[type=checkbox]")) box.checked = metricsOf(state.goal).includes(box.value);
+    showWeights();
     throw error;
   }
-  path = null;
-  byId("of-result").checked = false;
-  for (const id of ["metrics", "stops", "payers", "segment-users", "pays"]) fill(byId(id));
   fill(byId("verdict"), "Working on this mix of goals; the progress is shown above. The result is kept.");
-  return state.waitFor(goal);
+  markOld();
+}
+
+// What is on the screen while another path is computed belongs to the last goal.
+function markOld() {
+  const old = state.awaited !== null;
+  for (const id of ["everyone-figures", "segment-users"]) byId(id).classList.toggle("old", old);
+  byId("old-note").textContent = old ? `Old figures, of ${inWords(state.goal)}: the new ones replace them when the path is computed.` : "";
+  show(byId("old-note"), old);
+}
+
+// Trying a budget leaves the result; what is shown is then a stop of the path.
+async function tryBudget() {
+  byId("of-result").checked = false;
+  if (path === null) fill(byId("verdict"), "The budget is used as soon as the path is read.");
+  await move();
 }
 
 // As on the server: the last of the certified points in a row from the start, or the furthest point measured within it.
@@ -100,7 +130,8 @@ async function move() {
   if (path === null) return;
   const own = byId("of-result").checked, labelled = path.points[0].loss !== null, point = reach(), here = path.points[point];
   Object.assign(state, { source: own ? "result" : "stop", point, budget: Number(byId("budget").value) });
-  for (const id of ["budget", "certified"]) byId(id).disabled = own;
+  state.tellLists(false);
+  markOld();
   show(byId("certified-field"), labelled);
   byId("budget-name").textContent = labelled ? "Accuracy that may be lost at most" : "How far along the path";
   byId("budget-value").textContent = labelled ? percent(state.budget / 100) : `stop ${point} of ${path.points.length - 1}`;

@@ -18,6 +18,7 @@ export function leave() {
 
 export async function open() {
   showCommand("");
+  state.tellLists(false);
   if (state.item === null) return;
   const about = { item: state.item, ...state.shown() }, found = await get(ofRun(state.run, "/item"), about, "item");
   byId("item-title").textContent = titled(found.item);

@@ -1,6 +1,6 @@
 // The activity of a run: events, progress and the time left.
 
-import { byId, el, fill, show } from "./dom.js";
+import { byId, duration, el, fill, show } from "./dom.js";
 import { ofRun } from "./api.js";
 
 let source = null;
@@ -41,9 +41,4 @@ function showStanding({ doing, done, total, seconds_left: left }) {
   const of = total === null ? `step ${done}` : `step ${done} of ${total}`;
   const rest = left === null ? "" : `, at most ${duration(left)} left`;
   byId("standing").textContent = `${DOING[doing]} ${of}${rest}.`;
-}
-
-function duration(seconds) {
-  if (seconds < 90) return `${Math.ceil(seconds)} s`;
-  return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }

@@ -28,6 +28,7 @@ export function begin(shared) {
 
 export async function open() {
   showCommand("");
+  byId("which").textContent = "Judged lists (history before the held-out part) of each result. Figures come from them; users are served live lists.";
   rows = await get("/results", {}, "results");
   await drawAll();
   refreshSoon();

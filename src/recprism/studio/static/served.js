@@ -11,6 +11,7 @@ export function begin() {}
 
 export async function open() {
   showCommand("");
+  byId("which").textContent = "What users were served, from the log of the service.";
   const found = await get("/monitor", {}, "monitor"), rows = [...found.days, found.total];
   byId("served-verdict").textContent = found.verdict;
   fill(byId("served-alarms"), ...found.alarms.map((one) => el("li", {}, el("strong", {}, MARKS[one.state]), `: ${one.sentence}`)));

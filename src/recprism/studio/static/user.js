@@ -9,10 +9,13 @@ let state = null, answer = null, opened = null, opener = null, reasons = new Map
 
 export function begin(shared) {
   state = shared;
-  finder("find-user", ["users"], () => state.run, (_, user) => state.openUser(user));
+  finder("find-user", ["users", "items"], () => state.run, (kind, hit) => (kind === "users" ? state.openUser(hit) : state.openItem(hit.id)));
   finder("find-why-not", ["items"], () => state.run, (_, item) => explain(item, byId("why-not-answer"), "why not"));
   byId("anyone").addEventListener("click", state.safely(anyone));
-  byId("judged").addEventListener("change", state.safely(open));
+  byId("judged").addEventListener("change", state.safely(() => {
+    state.ask = null;
+    return open();
+  }));
   byId("reset").addEventListener("click", reset);
   byId("back").addEventListener("click", close);
 }
@@ -50,9 +53,12 @@ export async function open() {
   showHistory();
   showDials();
   showLists(answer);
+  state.tellLists(answer.live);
+  state.remember();
   tellCommand(answer.command);
   fill(byId("user-note"), ...spoken(answer.note));
   if (answer.note) return;
+  askAgain();
   const found = await ask("/reasons", {}, "reasons");
   reasons = new Map(found.reasons.map((one) => [String(one.id), one.reason]));
   addReasons(byId("after"), reasons);
@@ -67,18 +73,39 @@ function showLists({ before, after }) {
   showList(byId("after"), after, { known, open: choose, reasons });
 }
 
+// The question of the link, or the one that was asked before another view.
+function askAgain() {
+  const [, what, id] = /^(why|without|forget):(.*)$/s.exec(state.ask ?? "") ?? [];
+  if (!what) return;
+  if (what !== "why") whatIf(what, { id });
+  else {
+    const node = [...byId("after").querySelectorAll(".entry")].find((it) => it.dataset.id === id);
+    if (node) node.querySelector(".title").click();
+    else explain({ id }, byId("why-not-answer"), "why not");
+  }
+}
+
+function note(question) {
+  state.ask = question;
+  state.remember();
+}
+
 // -- reasons ----------------------------------------------------------------------------------------------------------
 
 function choose(entry, node, title) {
   const old = node.querySelector(".more");
   title.setAttribute("aria-expanded", String(!old));
-  if (old) return old.remove();
+  if (old) {
+    note(null);
+    return old.remove();
+  }
   const more = el("div", { class: "more", "aria-live": "polite" }, "…");
   node.append(more);
   return explain(entry, more, `why ${node.closest("[id]").id} ${entry.id}`);
 }
 
 async function explain(item, node, about) {
+  note(`why:${item.id}`);
   await safely(node, async () => {
     const found = await ask("/why", { item: item.id }, about);
     const [first, detail] = found.sentences;
@@ -100,6 +127,7 @@ async function safely(node, work) {
 // -- what if ----------------------------------------------------------------------------------------------------------
 
 async function whatIf(change, item) {
+  note(`${change}:${item.id}`);
   const node = byId("what-if-sentence"), mine = opened;
   opener = document.activeElement;
   show(byId("what-if"), true);
@@ -117,6 +145,7 @@ async function whatIf(change, item) {
 
 // The focus returns to what opened the question.
 function close() {
+  note(null);
   show(byId("what-if"), false);
   (opener?.isConnected ? opener : byId("user-title")).focus();
 }
