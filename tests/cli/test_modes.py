@@ -37,7 +37,7 @@ ALWAYS = {
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout governor log watch "
     "max_bytes max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
-    "monitor-log": "export served certify output junit as_json",
+    "monitor-log": "export served certify output as_json",
 }
 """Command -> the parameters without a condition, with blanks between; of other commands, no parameter has one."""
 
@@ -123,6 +123,10 @@ MINIMAL = {
         "without --taken": "rule --served log",
         "with --certify": "rule --served log --certify clicks=2% --outcomes clicks.csv",
         "without --certify": "rule --served log",
+        "with --certify or --what-if": "rule --served log --certify clicks=2% --outcomes clicks.csv",
+        "without --certify and --what-if": "rule --served log",
+        "with --what-if": "rule --served log --what-if price=0 --outcomes clicks.csv",
+        "without --what-if": "rule --served log",
     },
 }
 """Command -> mode -> the rest of a command line in that mode."""

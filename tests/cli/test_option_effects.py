@@ -264,6 +264,7 @@ serve service/test_life.py candidates disabled drain max_candidates max_k scorer
 serve service/test_log.py shadow holdout holdout_price log log_users
 monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss
 monitor-log cli/test_served_log.py holdout_share max_fallbacks max_unmet certify outcomes window confidence
+monitor-log cli/test_what_if.py what_if
 monitor cli/test_limits.py day_column
 monitor cli/test_cli.py lists held_out
 monitor operate/test_monitor.py each_segment

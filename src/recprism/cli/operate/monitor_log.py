@@ -19,7 +19,7 @@ from recprism.cli._output import (
     say,
 )
 from recprism.cli._values import column_map
-from recprism.cli.operate._live import certify_log
+from recprism.cli.operate._live import certify_log, estimate_prices
 from recprism.cli.operate.monitor import Floor, write_found
 from recprism.common.command_line import command_line
 from recprism.common.shares import percent
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from recprism.operate.served.confidence import Interval
     from recprism.operate.served.holdout import HoldoutResult
     from recprism.operate.served.monitored import ServedMonitored
+
+LIVE, USUAL = With("certify", "what_if"), Without("certify", "what_if")
 
 
 def monitor_log(
@@ -41,18 +43,22 @@ def monitor_log(
         typer.Option(
             help="What users took: item, and request or user (as hashed in the log). Then accuracy is measured too."
         ),
-        Without("certify"),
+        USUAL,
     ] = None,
     columns: Annotated[ColumnMap, With("taken")] = None,
-    floor: Annotated[Floor, Without("certify")] = 0.8,
+    floor: Annotated[Floor, USUAL] = 0.8,
     max_fallbacks: Annotated[
-        float, share_option(help="Largest share of requests without a list of the rule."), Without("certify")
+        float, share_option(help="Largest share of requests without a list of the rule."), USUAL
     ] = 0.05,
     max_unmet: Annotated[
-        float | None, share_option(help="Largest share of requests with an unmet constraint."), Without("certify")
+        float | None,
+        share_option(help="Largest share of requests with an unmet constraint."),
+        USUAL,
     ] = None,
     max_milliseconds: Annotated[
-        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9), Without("certify")
+        float | None,
+        typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9),
+        USUAL,
     ] = None,
     max_hit_loss: Annotated[
         float | None,
@@ -62,7 +68,7 @@ def monitor_log(
     holdout_share: Annotated[
         float | None,
         share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked."),
-        Without("certify"),
+        USUAL,
     ] = None,
     certify: Annotated[
         list[str] | None,
@@ -73,21 +79,33 @@ def monitor_log(
             show_default="no test",
         ),
     ] = None,
+    what_if: Annotated[
+        str | None,
+        typer.Option(
+            metavar="price=PRICE,...",
+            help="Estimate each outcome if all users had one of these prices, from the random draws of the log.",
+            show_default="no estimate",
+        ),
+        Without("certify"),
+    ] = None,
     outcomes: Annotated[
         Path | None,
         typer.Option(
-            help="With --certify: a table with request, a column from 0 to 1 for each outcome, and optionally time."
+            help="With --certify or --what-if: a table with request, a column from 0 to 1 for each outcome, and "
+            "optionally time."
         ),
-        With("certify"),
+        LIVE,
     ] = None,
     window: Annotated[
         float,
-        typer.Option(help="With --certify: days in which outcomes arrive; later ones do not count.", min=0.001),
-        With("certify"),
+        typer.Option(
+            help="With --certify or --what-if: days in which outcomes arrive; later ones do not count.", min=0.001
+        ),
+        LIVE,
     ] = 1.0,
-    confidence: Annotated[Confidence, With("certify")] = 0.95,
+    confidence: Annotated[Confidence, LIVE] = 0.95,
     output: Rows = None,
-    junit: JUnit = None,
+    junit: Annotated[JUnit, Without("what_if")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure what users got, by the log of a service.
@@ -98,6 +116,8 @@ def monitor_log(
     With --certify it tests instead that the rule keeps budgets of outcomes against the random holdout: *certified*,
     *undecided* with the traffic still needed, or *broken*. These answers, too, hold at all times together.
 
+    With --what-if it estimates each outcome if all users had one price. A price must have been drawn often enough.
+
     Exit code 0: no alarm fires, and no budget is broken. 1: an alarm fires, because the whole interval is beyond its
     limit, or a budget is broken. 2: the question is wrong.
 
@@ -107,6 +127,7 @@ def monitor_log(
     - `recprism monitor-log rule --served log --taken taken.parquet --holdout-share 5%`
     - `recprism monitor-log rule --served log --max-milliseconds 20 --junit monitor.xml`
     - `recprism monitor-log rule --served log --certify clicks=2% --outcomes outcomes.parquet`
+    - `recprism monitor-log rule --served log --what-if price=0,0.14 --outcomes outcomes.parquet`
     """
     from recprism.operate.served.alarms import AlarmLimits
     from recprism.operate.served.figures import ServedRow
@@ -115,9 +136,14 @@ def monitor_log(
     from recprism.runs.tables import require_table_name
 
     require_table_name(output)
-    if certify:
+    if certify or what_if:
+        option = "--certify" if certify else "--what-if"
         if outcomes is None:
-            raise InputError("--certify needs --outcomes FILE: a table with request and a column for each outcome")
+            raise InputError(f"{option} needs --outcomes FILE: a table with request and a column for each outcome")
+        if what_if:
+            estimate_prices(export, served, outcomes, what_if, window, confidence, output, as_json)
+            return
+        assert certify is not None
         certify_log(export, served, outcomes, certify, window, confidence, output, junit, as_json)
         return
     limits = AlarmLimits(floor, max_fallbacks, max_unmet, max_milliseconds, max_hit_loss, holdout_share)

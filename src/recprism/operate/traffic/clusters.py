@@ -22,7 +22,7 @@ from recprism.errors import InputError
 from recprism.operate.served_log import ADVICE, BASE, log_files, scan_log
 
 NEEDED = ("time", "request", "user", "holdout", "shown", "fallback")
-READ = (*NEEDED, "segment", "export", "probability", "drawn", "place")
+READ = (*NEEDED, "segment", "export", "probability", "drawn", "place", "price")
 MOST_DAYS = 365
 
 
@@ -32,7 +32,7 @@ class Clusters:
 
     Attributes:
         table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``place``, ``probability``
-            of the arm, ``requests``, and a column for each outcome.
+            and ``price`` of the arm, ``requests``, and a column for each outcome.
         waiting: Clusters that have not closed.
         unlabelled: Share of the requests in closed clusters without any outcome.
         notes: What was left out.
@@ -80,10 +80,13 @@ def read_clusters(
     has_any = pl.any_horizontal(pl.col(name).is_not_null() for name in names)
     whole = rows.group_by("cluster", maintain_order=True).agg(
         pl.col("opened", "closes", "segment", "holdout", "place", "probability").first(),
+        pl.col("price").drop_nulls().first(),
         pl.len().alias("requests"),
         has_any.sum().alias("labelled"),
         *(pl.col(name).fill_null(0.0).mean() for name in names),
     )
+    arm_price = pl.col("price").drop_nulls().first().over("holdout", "place")  # where all requests fell back
+    whole = whole.with_columns(pl.col("price").fill_null(arm_price))
     closed = whole.filter(pl.col("closes") <= last).with_columns(pl.col("opened").dt.date().alias("day"))
     seen = int(closed["requests"].sum())
     unlabelled = 1 - int(closed["labelled"].sum()) / seen if seen else 0.0
