@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from recprism.runs.config import BudgetConfig, RunConfig
@@ -81,20 +80,6 @@ def test_lists_from_files(run: Run, tmp_path: Path, recprism: Recprism) -> None:
     words = ("explain-lists", tmp_path / "new.csv", "--base", tmp_path / "old.csv")
     by_run = recprism(*words, "--run", run.path, "--draws", 0, "--json").json["choice_model"]
     assert by_run["verdict"] == "explains"
-    factors = run.factors()
-    items, scores = factors.rank(200, exclude=run.split().seen_before("test"))
-    pl.DataFrame(
-        {
-            "user_id": factors.user_ids.repeat(items.shape[1]),
-            "item_id": factors.item_ids[items.ravel()],
-            "score": scores.ravel(),
-        }
-    ).write_csv(tmp_path / "scores.csv")
-    run.items().write_csv(tmp_path / "items.csv")
-    more = ("--items", tmp_path / "items.csv", "--category-column", "genres")
-    by_scores = recprism(*words, "--scores", tmp_path / "scores.csv", *more, "--draws", 0)
-    assert by_scores.code == 0, by_scores.err
-    assert "With one newcomer removed" in by_scores.out
 
 
 def test_players_have_no_rule_but_their_lists_can_be_tested(players: Run, recprism: Recprism) -> None:
@@ -127,10 +112,10 @@ def test_bad_questions_get_one_sentence(run: Run, recprism: Recprism, words: tup
     assert "Traceback" not in found.err
 
 
-def test_lists_need_scores(tmp_path: Path, recprism: Recprism) -> None:
+def test_lists_need_a_run(tmp_path: Path, recprism: Recprism) -> None:
     (tmp_path / "new.csv").write_text("user_id,item_id,rank\n1,2,1\n", encoding="utf-8")
     found = recprism("explain-lists", tmp_path / "new.csv")
-    assert (found.code, "--run RUN, or in a file of scores, --scores FILE" in found.err) == (2, True)
+    assert (found.code, "--run is missing" in found.err) == (2, True)
     assert recprism("explain").code == 2
 
 

@@ -31,7 +31,6 @@ ALWAYS = {
     "recommend": "run_directory k users judged output base allow_violations name as_json",
     "audit": "run_directory goal budgets guard confidence approximate clusters form show as_json",
     "why": "run_directory user item why_not what_if judged name as_json",
-    "explain-lists": "lists base scores columns draws seed as_json",
     "erase": "run_directory goal axes features draws controls part held_out_users seed name as_json",
     "batch": "export user_vectors output seen repeat_seen k dials shard_users executor as_json",
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout governor log watch "
@@ -95,12 +94,6 @@ MINIMAL = {
     },
     "audit": {"with --form": "run --form dials", "without --form": "run"},
     "why": {"with --judged": "found --user 1 --judged", "without --judged": "found --user 1"},
-    "explain-lists": {
-        "with --scores": "lists.csv --scores lists.csv",
-        "without --scores": "lists.csv --run run",
-        "with --category-column": "lists.csv --scores lists.csv --items i.csv --category-column c",
-        "without --category-column": "lists.csv --scores lists.csv",
-    },
     "erase": {
         "with --json": "found --json",
         "without --json": "found",

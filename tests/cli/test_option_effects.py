@@ -239,7 +239,7 @@ audit cli/test_clusters.py clusters
 audit cli/test_audit_agrees.py form
 diversify cli/test_clusters.py clusters
 why cli/test_cli_explain.py user item
-explain-lists cli/test_cli_explain.py base run scores train
+explain-lists cli/test_cli_explain.py base run
 steer cli/test_cli.py user settings keep
 search cli/test_cli.py accuracy settings
 erase cli/test_cli_erase.py draws controls top

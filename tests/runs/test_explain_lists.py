@@ -1,4 +1,4 @@
-"""Lists from files explained by a choice model: with a run, and with scores and categories alone."""
+"""Lists from files explained by a choice model: with the scores and categories of a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.data.readers.categories import CategoryColumns
 from recprism.errors import InputError
 from recprism.explain import fit_choice_model
 from recprism.rivals import MMR
 from recprism.rule import ListSearch, category_probabilities
 from recprism.runs.jobs import explain_lists_of_run
-from recprism.runs.jobs.explain_lists import explain_lists_with_scores
-from recprism.runs.jobs.list_files import SideFiles
 from recprism.runs.run import Run
 
 K = 10
@@ -33,7 +30,7 @@ def write_lists(path: Path, lists: np.ndarray, user_ids: Any, item_ids: Any) -> 
 
 @pytest.fixture(scope="module")
 def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """A run with optimal lists, lists of MMR on vectors, its own lists, and its scores in files."""
+    """A run with optimal lists, lists of MMR on vectors, and its own lists."""
     run, folder = trained_run(10, 16), tmp_path_factory.mktemp("lists")
     problem = run.problem("test")
     items, scores = (array[:, :200] for array in problem.candidates)
@@ -42,20 +39,7 @@ def files(trained_run: Callable[..., Run], tmp_path_factory: pytest.TempPathFact
     vectors = np.asarray(MMR(trade_off=0.3)(items, scores, K, features=problem.features))
     made = {"new": lists, "vectors": vectors, "base": items[:, :K]}
     paths = {name: write_lists(folder / f"{name}.csv", it, users, ids) for name, it in made.items()}
-    who = np.repeat(np.arange(len(items)), items.shape[1])
-    pairs = {"user_id": users[who].tolist(), "item_id": ids[items.ravel()].tolist(), "score": scores.ravel()}
-    pl.DataFrame(pairs).sample(fraction=1.0, shuffle=True, seed=0).write_csv(folder / "scores.csv")
-    genres = problem.categories
-    named = ["|".join(genres.names[it] for it in genres.items.row(row)) for row in range(genres.items.n_rows)]
-    pl.DataFrame({"item_id": ids.tolist(), "genres": named}).write_csv(folder / "items.csv")
-    seen = problem.seen
-    known = {"user_id": users[seen.row_of_entry].tolist(), "item_id": ids[seen.indices].tolist()}
-    pl.DataFrame(known).write_csv(folder / "train.csv")
     return {"run": run, "problem": problem, "lists": lists, "folder": folder, **paths}
-
-
-def beside(files: dict[str, Any], **more: Any) -> SideFiles:
-    return SideFiles(items=files["folder"] / "items.csv", category_columns=CategoryColumns(("genres",), "|"), **more)
 
 
 @pytest.mark.slow
@@ -70,20 +54,6 @@ def test_lists_of_a_run_are_explained_as_their_arrays_are(files: dict[str, Any])
     assert found.model.explained > 0.95
     assert (found.skipped, found.notes) == ({}, ())
     assert explain_lists_of_run(files["new"], None, files["run"], draws=3).to_dict() == found.to_dict()
-
-
-@pytest.mark.slow
-def test_lists_with_scores_alone_are_explained_in_the_same_way(files: dict[str, Any]) -> None:
-    scores = files["folder"] / "scores.csv"
-    plain = explain_lists_with_scores(files["new"], files["base"], scores, beside(files), draws=3).model
-    assert plain.explained > 0.95
-    assert plain.shuffled_within is not None
-    assert "history" not in {it.feature for it in plain.coefficients}
-    train = files["folder"] / "train.csv"
-    full = explain_lists_with_scores(files["new"], None, scores, beside(files, train=train), draws=0).model
-    of_run = explain_lists_of_run(files["new"], files["base"], files["run"], draws=0).model
-    assert full.explained == pytest.approx(of_run.explained, abs=1e-3)
-    assert {it.feature for it in full.coefficients} == {it.feature for it in of_run.coefficients}
 
 
 def test_lists_diverse_in_vectors_are_not_explained(files: dict[str, Any]) -> None:
@@ -113,19 +83,8 @@ def test_other_names_of_columns(files: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_explained_is_refused(files: dict[str, Any], tmp_path: Path) -> None:
-    scores = files["folder"] / "scores.csv"
     with pytest.raises(InputError, match="nothing to explain"):
         explain_lists_of_run(files["base"], files["base"], files["run"])
-    with pytest.raises(InputError, match="needs categories of the items"):
-        explain_lists_with_scores(files["new"], files["base"], scores, SideFiles(items=files["folder"] / "items.csv"))
-    with pytest.raises(InputError, match="uses no held-out items"):
-        explain_lists_with_scores(files["new"], files["base"], scores, beside(files, catalogue_size=9))
-    with pytest.raises(InputError, match="no column 'score'"):
-        explain_lists_with_scores(files["new"], files["base"], files["base"], beside(files))
-    table = pl.read_csv(scores)
-    pl.concat([table, table[:1]]).write_csv(tmp_path / "twice.csv")
-    with pytest.raises(InputError, match="more than once; give one score each"):
-        explain_lists_with_scores(files["new"], files["base"], tmp_path / "twice.csv", beside(files))
     pl.DataFrame({"user_id": ["x"], "item_id": ["y"], "rank": [1]}).write_csv(tmp_path / "foreign.csv")
     with pytest.raises(InputError, match="no row has a known user and a known item"):
         explain_lists_of_run(tmp_path / "foreign.csv", None, files["run"])

@@ -242,7 +242,7 @@ dials certified --user 999
 dials uncategorised
 dials run
 explain run --concepts popularity
-explain-lists lists.csv --run run --train a.csv
+explain-lists lists.csv --scores a.csv
 steer run --user 1 --set Drama=0.1
 steer found --user 1 --set Drama=0.1
 steer certified --user 1 --set Drama=0.1

@@ -22,7 +22,7 @@ MOVED = {
     f"{command} --{option}": now
     for command, options, now in (
         ("explain", "user item why-not what-if judged", "why"),
-        ("explain", "lists base scores", "explain-lists"),
+        ("explain", "lists base", "explain-lists"),
         ("evaluate", "run held-out train items catalogue-size missing", "evaluate-lists"),
         ("audit", "held-out train items", "evaluate-lists"),
         ("monitor", "served taken max-fallbacks max-unmet max-milliseconds max-hit-loss holdout-share", "monitor-log"),
@@ -50,6 +50,7 @@ GONE = {
     "--ordered": "`recprism export --form user-vectors` returns lists in the order of the rule",
     "--rest": "`recprism export --form user-vectors` returns the lists that weights do not",
     "--concepts": "dials and choice models are about the categories of the run",
+    "--scores": "`recprism import --scores` makes a run of them, for --run",
     "--min-support": "dials and choice models are about the categories of the run",
 }
 """A command or an option of version 0.2 that is gone -> why, or what to use."""

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from recprism.common.ids import known_positions
 from recprism.common.progress import ProgressCallback
 from recprism.data.categories import Categories
-from recprism.data.datasets import read_item_files
-from recprism.data.frames import categories_from_frame, interpret_ids, numbers
-from recprism.data.readers.known_pairs import known_pairs
 from recprism.data.readers.tables import TableReader
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
@@ -24,11 +20,10 @@ from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
 from recprism.explain.choice.model import ChoiceModel
 from recprism.rule.features import category_probabilities
-from recprism.runs.jobs.list_files import LISTS, SideFiles, all_ids, as_matrix, lists_of, read_pairs
+from recprism.runs.jobs.list_files import LISTS, as_matrix, lists_of
 from recprism.runs.run import Run
 
 CANDIDATES = 200
-SCORES = ("user_id", "item_id", "score")
 
 Lists = NDArray[np.int64]
 
@@ -86,54 +81,6 @@ def explain_lists_of_run(
     reader.require_used()
     items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
     return found.explain(items, scores, problem.categories, problem.seen, draws, seed, on_step)
-
-
-def explain_lists_with_scores(
-    path: str | Path,
-    base: str | Path | None,
-    scores: str | Path,
-    side_files: SideFiles,
-    *,
-    draws: int = DRAWS,
-    seed: int = 0,
-    on_step: ProgressCallback | None = None,
-) -> ListChoices:
-    """Explain a file of lists with a file of scores and categories of the items; no model is needed.
-
-    The candidates of a user are the 200 items with the best scores in the file.
-
-    Args:
-        path: user_id, item_id, rank: the lists to explain.
-        base: The same columns: the lists before. None takes the best items by score, equally many.
-        scores: user_id, item_id, score: the candidates, those of the base lists included.
-        side_files: ``items`` with ``category_columns``, or ``categories``, say what the items are about. ``train`` adds
-            the users' history and the popularity of items. Other files are refused.
-        draws: Draws of each shuffle of categories.
-        seed: Of the choice model.
-        on_step: Receives progress.
-
-    Raises:
-        InputError: If a file cannot be read, no file has categories, or the lists cannot be explained.
-    """
-    if side_files.held_out is not None or side_files.catalogue_size is not None:
-        raise InputError("a choice model uses no held-out items and no catalogue size; omit them")
-    reader = TableReader(side_files.columns)
-    table = reader.read(scores, required=SCORES)
-    about = read_item_files(reader, side_files.items, side_files.categories, side_files.category_columns)
-    if about.categories is None:
-        raise InputError(
-            "a choice model needs categories of the items; name an item table and its column of categories, or a "
-            "table item_id, category"
-        )
-    ids = {name: interpret_ids(table, name, str(scores)) for name in ("user_id", "item_id")}
-    user_ids, item_ids = (all_ids([ids[name]]) for name in ("user_id", "item_id"))
-    found = _Lists.read(reader, path, base, user_ids, item_ids)
-    train = None if side_files.train is None else read_pairs(side_files.train, reader)
-    reader.require_used()
-    categories = categories_from_frame(about.categories, item_ids, where=about.where)
-    candidates = _candidates(ids, user_ids, item_ids, numbers(table, "score", str(scores)), str(scores))
-    seen = None if train is None else known_pairs(train, user_ids, item_ids, str(side_files.train)).matrix
-    return found.explain(*candidates, categories, seen, draws, seed, on_step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,29 +165,3 @@ def _read_lists(
         raise InputError(f"{path}: no row has a known user and a known item; the ids must be those of the scores")
     rank = table["rank"].filter(both).to_numpy()
     return as_matrix(user.filter(both).to_numpy(), item.filter(both).to_numpy(), rank, len(user_ids))
-
-
-def _candidates(
-    ids: Mapping[str, pl.Series], user_ids: NDArray[Any], item_ids: NDArray[Any], scores: NDArray[Any], where: str
-) -> tuple[Lists, NDArray[np.float64]]:
-    """Return ``(n_users, n)`` items and scores, best first, -1 and -inf in empty places."""
-    table = pl.DataFrame(
-        {
-            "user": known_positions(ids["user_id"], user_ids),
-            "item": known_positions(ids["item_id"], item_ids),
-            "score": scores,
-        }
-    )
-    twice = table.select("user", "item").is_duplicated()
-    if twice.any():
-        at = int(twice.arg_true()[0])
-        raise InputError(
-            f"{where}: user {ids['user_id'][at]!r} has item {ids['item_id'][at]!r} more than once; give one score each"
-        )
-    rank = pl.col("score").rank("ordinal", descending=True).over("user").cast(pl.Int64) - 1
-    best = table.with_columns(rank.alias("rank")).filter(pl.col("rank") < CANDIDATES)
-    user, place = best["user"].to_numpy(), best["rank"].to_numpy()
-    items = as_matrix(user, best["item"].to_numpy(), place, len(user_ids))
-    values = np.full(items.shape, -np.inf)
-    values[user, place] = best["score"].to_numpy()
-    return items, values
