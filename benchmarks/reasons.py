@@ -19,13 +19,13 @@ from collections.abc import Iterator
 import numpy as np
 
 import recprism as rp
+from exchanges import Claims, Exchanges, FullReruns
 from harness import Claim, parser, report
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.explain import Reason
 from recprism.explain.reasons.questions import why_newcomers
 from recprism.rule import Rule
-from recprism.testing._exchanges import Claims, Exchanges, FullReruns
 
 GOALS = {"subtopic_coverage": 0.1375, "alpha_ndcg": 0.1375, "subtopic_coverage+ilad_subtopics": 0.1375}
 DATA = ("ml-latest-small", "ml-1m", "hetrec2011-lastfm-2k")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,9 @@ from recprism.metrics import Context, evaluate
 from recprism.models import Factors
 from recprism.rule import Rule
 from recprism.runs.run import Run
-from recprism.testing._exchanges import Claims, Exchanges, FullReruns
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from exchanges import Claims, Exchanges, FullReruns
 
 USERS, ITEMS = 8, 30
 NAMES = ("art", "bread", "cats", "dogs", "earth")
