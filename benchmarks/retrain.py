@@ -117,7 +117,6 @@ def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
         found = refit(world.new, before, asked, trade_off=old.trade_off, max_churn=bound)
         seconds, rule = time.perf_counter() - start, found.kept.rule
         lists = found.problem.base_lists if rule is None else found.problem.rank(rule)[0]
-        turned, _ = found.aligned.factors.rank(10, exclude=world.new.seen)
         yield row(
             "refit" if bound is None else f"refit, churn at most {bound:g}",
             lists,
@@ -126,8 +125,6 @@ def rows(world: World, budget: float) -> Iterator[dict[str, Any]]:
             certified=rule is not None,
             retraining=found.churn.retraining,
             unavoidable=found.churn.unavoidable,
-            unlike=(found.aligned.unlike_before, found.aligned.unlike),
-            lists_turned=int((turned != world.new.base_lists).any(1).sum()),
         )
 
 

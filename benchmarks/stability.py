@@ -26,8 +26,7 @@ from recprism.errors import InputError
 from recprism.explain.reasons.questions import reason_codes
 from recprism.forms.compiled import compile_dials
 from recprism.forms.dials import Dials
-from recprism.models.alignment import common
-from recprism.operate.refit import churn
+from recprism.operate.refit import churn, common
 from recprism.rule import Rule
 from recprism.runs import Run
 from retrain import trained

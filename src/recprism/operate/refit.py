@@ -1,4 +1,4 @@
-"""Refit after the base model was retrained: the same budget, the old axes, and a limit on the change of lists.
+"""Refit after the base model was retrained: the same budget, and a limit on the change of lists.
 
 No label is used before the certificate: which old items stay is decided from the lists alone.
 """
@@ -23,7 +23,6 @@ from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.models import Factors
-from recprism.models.alignment import Aligned, align, common
 from recprism.rule.goal import Goal
 
 STICKIEST = 4.0  # times the range of a user's candidate scores: every old item that is available comes first
@@ -99,6 +98,18 @@ class PreviousDeployment:
         return SparseRows.from_pairs(labels.row_of_entry[fresh], labels.indices[fresh], labels.shape)
 
 
+def common(new: NDArray[Any], old: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of shared ids in each array, in the same order; ids of different types never match.
+
+    >>> common(np.array([3, 5, 9]), np.array([9, 4, 3]))
+    (array([0, 2]), array([2, 0]))
+    """
+    if new.dtype.kind != old.dtype.kind:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    _, at_new, at_old = np.intersect1d(new, old, assume_unique=True, return_indices=True)
+    return at_new, at_old
+
+
 def churn(before: Lists, now: Lists) -> float:
     """Return the share of filled places of ``before`` whose item is not in the same row of ``now``.
 
@@ -148,7 +159,6 @@ class Refit:
     """The result of a refit.
 
     Attributes:
-        aligned: The retrained model on the old axes.
         kept: The rule and its certificate.
         problem: The context that the lists are made in; under a limit on churn, items of old lists score higher there.
         churn: Churn of the lists from ``kept``; of the new base lists if nothing was certified.
@@ -157,7 +167,6 @@ class Refit:
         asked_before: A sentence about other questions to the same labels; None without any, and outside of a run.
     """
 
-    aligned: Aligned
     kept: CertifiedRule
     problem: Problem
     churn: Churn
@@ -167,7 +176,6 @@ class Refit:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "unlike": self.aligned.unlike,
             "stickiness": self.stickiness,
             "judged": self.judged,
             "churn": asdict(self.churn),
@@ -220,8 +228,7 @@ def refit(
         InputError: If ``max_churn`` cannot be kept, or if the old model had seen all labels.
     """
     most = None if max_churn is None else share(max_churn, "max_churn")
-    aligned = align(problem.factors, previous.base)
-    now = problem.replaced(model=aligned.factors, store=None)
+    now = problem.replaced(store=None)
     held, steps = previous.lists(now), _last_steps(question.goal, trade_off, whole_path)
     free, stickiness = None, 0.0
     if most is not None:
@@ -239,7 +246,7 @@ def refit(
     kept = within_budget(judging, replace(question, part=by, trade_offs=steps), on_step=on_step)
     served = StickyProblem(now, held.clip(-1), stickiness) if stickiness else now
     lists = served.rank(now.base if kept.rule is None else kept.rule)[0]
-    return Refit(aligned, kept, served, _churn(previous, now, lists, free), stickiness, judged)
+    return Refit(kept, served, _churn(previous, now, lists, free), stickiness, judged)
 
 
 def _new_share(now: Problem, previous: PreviousDeployment, part: Part) -> float:

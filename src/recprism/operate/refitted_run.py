@@ -41,7 +41,7 @@ def refit_run(
 ) -> Refit:
     """Diversify a retrained run with the request of an old run; see :func:`recprism.operate.refit.refit`.
 
-    The vectors of ``run`` are rotated onto the axes of ``old``. Without a certificate, nothing is rotated or changed.
+    Without a certificate, nothing is changed.
 
     Args:
         run: The retrained run.
@@ -61,7 +61,6 @@ def refit_run(
             f"{old.path}: holds no vectors within a budget to follow; run "
             f"`recprism diversify {old.argument} --budget 0.01`"
         )
-    run.require_only_result()
     constraints = _still_known(wanted.constraints, run)
     asked = wanted.model_copy(update={"certify_on": certify_on or wanted.certify_on, "constraints": constraints})
     was = old.load_result()

@@ -47,9 +47,8 @@ def refit(
 ) -> None:
     """Apply the goal and budget of an old run after a retraining.
 
-    The command turns the new vectors onto the axes of the old run, so that both can be compared. Then it goes as far
-    towards the old goal as the old run did, within the old budget. It reports how many places of the lists changed, and
-    how many reasons and dials stayed the same.
+    The command goes as far towards the old goal as the old run did, within the old budget. It reports how many places
+    of the lists changed.
 
     Examples:
 
@@ -66,7 +65,7 @@ def refit(
     names, part = metric_names(metrics), None if certify_on is None else part_named(certify_on)
     run, old, sink = result_to_make(run_directory, name, overwrite), Run.open(like, like_name), mlflow_sink(mlflow)
     with followed(run, sink):
-        say(f"turning the vectors onto the axes of {old.argument}, then as far towards its goal as it went")
+        say(f"as far towards the goal of {old.argument} as it went")
         with progress_of_steps() as on_step:
             found = refit_run(run, old, max_churn=max_churn, certify_on=part, overwrite=overwrite, on_step=on_step)
         also = [found.churn.sentence()]

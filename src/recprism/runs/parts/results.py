@@ -20,7 +20,7 @@ from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.result.result import Result
 from recprism.rule.constraints.constraints import CATEGORY, Constraints
-from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, flat, read_config, write_config
+from recprism.runs.config import BudgetConfig, ConstraintsConfig, DiversifyConfig, flat, write_config
 from recprism.runs.event_log import has_event
 from recprism.runs.parts.audits import RunAudits
 from recprism.runs.parts.data import DATA
@@ -76,16 +76,6 @@ class RunResults(RunAudits):
     def results(self) -> Mapping[str, Result]:
         """The named results, sorted by name: ``list(run.results)`` are names, ``run.results["bold"]`` is a result."""
         return NamedResults(self)
-
-    def require_only_result(self) -> None:
-        """Refuse to turn the vectors onto other axes if other results are changes of these vectors."""
-        unnamed = [] if read_config(self.folder / "config.toml").diversify is None else ["the unnamed one"]
-        others = [it for it in (*unnamed, *self.results) if it != (self.result or "the unnamed one")]
-        if others:
-            raise InputError(
-                f"{self.path}: refit turns the vectors that its other results ({', '.join(others)}) are made for; "
-                "train into another run, or train again with --overwrite"
-            )
 
     def set_diversify(self, config: DiversifyConfig) -> None:
         """Note what is asked, and delete the result that it replaces."""
@@ -155,11 +145,9 @@ class RunResults(RunAudits):
         return found
 
     def save_result(self, found: Result) -> None:
-        """Write a result, and the base that it changes."""
-        measured = self.metrics() if self.measured() == TRAINED else None
-        if measured is None:
+        """Write a result."""
+        if self.measured() != TRAINED:
             self.file("metrics.parquet").unlink(missing_ok=True)  # of the result that is replaced
-        before = self._files.hashes("factors.safetensors")
         folder, made_from = self.file("delta.safetensors").parent, self._files.hashes(*DATA)
         self.file("cmb.json" if found.vectors is None else "result.json").unlink(missing_ok=True)
         if found.problem.clusters is not None:
@@ -167,12 +155,9 @@ class RunResults(RunAudits):
             table = pl.DataFrame([users, pl.Series("cluster", found.problem.clusters)])
             self._files.write_table(CLUSTERS, table, self._files.hashes("split.parquet"))
         if found.vectors is None:
-            found.problem.base.save(self.folder / "factors.safetensors", made_from=made_from)
             write_result(found, folder, self.folder)
         else:
             found.vectors.save(folder, made_from=made_from, base_folder=self.folder)
-        if measured is not None and before != self._files.hashes("factors.safetensors"):
-            self.save_metrics(measured, base=True)  # the base was turned onto other axes: other bytes, the same lists
 
     def is_diversified(self) -> bool:
         """Whether there is a result.
