@@ -40,13 +40,14 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from harness import Claim, parser, report
+from known_losses import diversified, draw_values, measured, with_loss
 from recprism.budget.certifying import Question, certify, certify_together
 from recprism.budget.evidence import possible_losses
 from recprism.budget.path import lists_at
 from recprism.rule.boosts import BoostSearch, first_in_own_order, ranked_with_boosts
 from recprism.rule.limits import beyond_limits, limit_of
 from recprism.runs import Run
-from recprism.testing.synthetic import World, diversified, draw_values, make_world, measured, with_loss
+from recprism.testing.synthetic import World, make_world
 
 Array = NDArray[np.float64]
 Generator = np.random.Generator

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,10 @@ from recprism.budget.certifying import (
 from recprism.budget.evidence import BUDGETS, betting_test, possible_losses, t_test, upper_bound
 from recprism.errors import InputError
 from recprism.metrics.statistics import holm
-from recprism.testing.synthetic import World, diversified, draw_values, make_world, with_loss
+from recprism.testing.synthetic import World, make_world
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from known_losses import diversified, draw_values, with_loss
 
 METHODS = ["betting", "t"]
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from recprism.errors import InputError
 from recprism.metrics import Context, evaluate
-from recprism.testing.synthetic import (
-    diversified,
-    draw_values,
-    expected_gains,
-    make_world,
-    measured,
-    with_loss,
-)
+from recprism.testing.synthetic import expected_gains, make_world
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from known_losses import diversified, draw_values, measured, with_loss
 
 METRICS = ["ndcg@10", "recall@20", "hit_rate@5"]
 WORLD = make_world(400, 80, 6, takes=4, seed=0)

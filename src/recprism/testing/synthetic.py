@@ -6,7 +6,7 @@ So a statement made from one draw can be compared with the truth.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -79,15 +79,15 @@ class World:
         Returns:
             ``(n_users,)`` expectations.
         """
-        name, k = _parsed(metric)
+        name, k = parsed(metric)
         shown = lists[:, :k]
         if name == "hit_rate":
             miss = 1 - np.take_along_axis(self.probability, shown, axis=1).astype(np.float64)
             hit: FloatArray = 1 - miss.prod(axis=1)
             return hit
         if (name, k) not in self._gains:
-            self._gains[name, k] = expected_gains(self.probability, lambda counts: _normaliser(name, k, counts))
-        gained: FloatArray = np.take_along_axis(self._gains[name, k], shown, axis=1) @ _place_weights(name, k)
+            self._gains[name, k] = expected_gains(self.probability, lambda counts: normaliser_of(name, k, counts))
+        gained: FloatArray = np.take_along_axis(self._gains[name, k], shown, axis=1) @ place_weights(name, k)
         return gained
 
     def dataset(self, *, seed: int = 0) -> Dataset:
@@ -147,86 +147,6 @@ def make_world(
     return World(user, item, popularity + shift, categories, _probability(affinity + shift))
 
 
-def diversified(scores: FloatArray, categories: Categories, strength: float, k: int = 20, pool: int = 60) -> IntArray:
-    """Make lists: the next item has the best score minus ``strength`` for each earlier item of its categories.
-
-    Args:
-        scores: ``(n_users, n_items)``.
-        categories: Categories of the items.
-        strength: 0 gives the k items with the best scores.
-        k: Length of the lists.
-        pool: Number of candidates: the items with the best scores.
-
-    Returns:
-        ``(n_users, k)`` item numbers.
-    """
-    pool = min(pool, scores.shape[1])
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :pool]
-    worth = np.take_along_axis(scores, best, axis=1)
-    has = categories.items.dense()[best].astype(np.float32)  # (n_users, pool, n_categories)
-    rows, chosen = np.arange(len(best)), np.empty((len(best), k), np.int64)
-    shown = np.zeros((len(best), len(categories)), np.float32)
-    for place in range(k):
-        at = np.argmax(worth - strength * (has @ shown[:, :, None])[:, :, 0], axis=1)
-        chosen[:, place] = best[rows, at]
-        shown += has[rows, at]
-        worth[rows, at] = -np.inf
-    return chosen
-
-
-def with_loss(
-    world: World, ladder: Sequence[IntArray], metric: str, loss: float, generator: np.random.Generator
-) -> IntArray:
-    """Mix lists so that their true relative loss of a metric is ``loss``, or more by less than one user's share.
-
-    Args:
-        world: The world.
-        ladder: Lists of increasing loss, the base first. Some users get those of one step, the others those of the
-            next.
-        metric: Such as "ndcg@10".
-        loss: The relative loss.
-        generator: Chooses the users.
-
-    Returns:
-        ``(n_users, k)`` item numbers.
-
-    Raises:
-        InputError: No step of the ladder loses so much.
-    """
-    values = np.stack([world.expected(metric, lists) for lists in ladder])
-    wanted = (1 - loss) * values[0].sum()
-    totals = values.sum(axis=1)
-    beyond = np.flatnonzero(totals[1:] <= wanted)
-    if not len(beyond):
-        raise InputError(
-            f"no rung loses {loss:.2%} of {metric}, the last {1 - totals[-1] / totals[0]:.2%}; make the ladder longer"
-        )
-    rung = int(beyond[0])
-    order = generator.permutation(world.n_users)
-    totals_on_the_way = totals[rung] + np.cumsum((values[rung + 1] - values[rung])[order])
-    closest = int(np.argmax(np.where(totals_on_the_way <= wanted, totals_on_the_way, -np.inf)))
-    moved = order[: closest + 1]
-    mixed = ladder[rung].copy()
-    mixed[moved] = ladder[rung + 1][moved]
-    return mixed
-
-
-def draw_values(
-    world: World, points: Sequence[IntArray], metrics: Sequence[str], n_users: int, generator: np.random.Generator
-) -> list[dict[str, FloatArray]]:
-    """Draw new users with new labels; return for each set of lists the ``(n_users,)`` values of each metric."""
-    users = generator.integers(0, world.n_users, n_users)
-    labels = world.labels(users, generator)
-    return [measured(lists[users], labels, metrics) for lists in points]
-
-
-def measured(lists: IntArray, labels: NDArray[np.bool_], metrics: Sequence[str]) -> dict[str, FloatArray]:
-    """Return metric -> ``(n,)`` values of lists on ``(n, n_items)`` labels; NaN for users without labels."""
-    counts = labels.sum(axis=1)
-    hits = np.take_along_axis(labels, lists, axis=1)
-    return {metric: np.where(counts > 0, _value(metric, hits, counts), np.nan) for metric in metrics}
-
-
 def expected_gains(probability: NDArray[Any], normaliser: Callable[[IntArray], FloatArray]) -> FloatArray:
     """``(n_users, n_items)`` E[label / normaliser(number of the user's labels)].
 
@@ -260,25 +180,17 @@ def _law_of_count(p: FloatArray) -> FloatArray:
     return law
 
 
-def _value(metric: str, hits: NDArray[np.bool_], counts: IntArray) -> FloatArray:
-    name, k = _parsed(metric)
-    if name == "hit_rate":
-        return np.asarray(hits[:, :k].any(axis=1), np.float64)
-    value: FloatArray = hits[:, :k] @ _place_weights(name, k) / _normaliser(name, k, np.maximum(counts, 1))
-    return value
-
-
-def _place_weights(name: str, k: int) -> FloatArray:
+def place_weights(name: str, k: int) -> FloatArray:
     return np.asarray(1 / np.log2(np.arange(2, k + 2)) if name == "ndcg" else np.ones(k))
 
 
-def _normaliser(name: str, k: int, counts: IntArray) -> FloatArray:
+def normaliser_of(name: str, k: int, counts: IntArray) -> FloatArray:
     """Return what the weights of the hits are divided by, for users with that many labels (at least 1)."""
-    best = np.cumsum(_place_weights(name, k))[np.minimum(counts, k) - 1] if name == "ndcg" else counts
+    best = np.cumsum(place_weights(name, k))[np.minimum(counts, k) - 1] if name == "ndcg" else counts
     return np.asarray(best, np.float64)
 
 
-def _parsed(metric: str) -> tuple[str, int]:
+def parsed(metric: str) -> tuple[str, int]:
     name, _, k = metric.partition("@")
     if name not in ("ndcg", "recall", "hit_rate") or not k.isdecimal() or int(k) < 1:
         raise InputError(f"the truth is known of ndcg@k, recall@k and hit_rate@k, not of {metric!r}")
