@@ -35,6 +35,7 @@ from recprism.result.result import Result
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.run import Run
 
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # read when haystack is imported; tests send nothing anywhere
 
 # The garbage collector would walk through all modules and tests again and again. It begins after the collection of

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import make_candidates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
@@ -25,7 +26,6 @@ from recprism.rule.list_search import terms_of
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
-from recprism.testing._candidates import make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (
     {"subtopic_coverage": 1.0},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from candidates import CandidateWorld, make_candidates
 
 from recprism.rule import pool as _pool
-from recprism.testing._candidates import CandidateWorld, make_candidates
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+from candidates import make_candidates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from recprism.rule.earlier import earlier_of, weights_of
 from recprism.rule.list_search import search, terms_of
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
-from recprism.testing._candidates import make_candidates
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reranker_checks import check_reranker
 
 from recprism.rivals import RERANKERS
 from recprism.rivals.registry import reranker
 from recprism.rule import pool as _pool
-from recprism.testing import check_reranker
 
 NAMES = sorted(RERANKERS)
 TOGETHER = ("slots_exposure", "exposure", "pmmf", "optimal_catalogue_coverage")  # lists depend on other users' lists

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import make_candidates
 
 import recprism as rp
 from recprism.budget.path import rule_at
@@ -31,7 +32,6 @@ from recprism.runs.config import RunConfig
 from recprism.runs.run import Run
 from recprism.serving import load_rule
 from recprism.testing import make_world
-from recprism.testing._candidates import make_candidates
 
 HERE = __name__
 

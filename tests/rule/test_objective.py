@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from candidates import CandidateWorld, make_candidates
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,6 @@ from recprism.rule.kernels.worth import DISTANCE, ordered_worth, set_worth
 from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
-from recprism.testing._candidates import CandidateWorld, make_candidates
 
 GOALS: tuple[dict[str, float], ...] = (
     {"subtopic_coverage": 1.0},

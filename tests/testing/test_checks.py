@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from reranker_checks import check_reranker
 from torch import Tensor
 
 from recprism.metrics import METRICS, Lists, Metric
 from recprism.rivals import MMR
 from recprism.rule import Features, Reranker
 from recprism.rule.pool import Pool
-from recprism.testing import check_metric, check_reranker
+from recprism.testing import check_metric
 
 FACTS: dict[str, Any] = {"summary": "A test.", "empties": "None.", "bounds": (0.0, 1e9)}
 

@@ -1,6 +1,6 @@
-"""Conformance suites for metrics and re-rankers, and synthetic data whose answers are known.
+"""A conformance suite for metrics, and synthetic data whose answers are known.
 
-The suites raise an ``AssertionError``; call them from a test of any framework.
+The suite raises an ``AssertionError``; call it from a test of any framework.
 
 Stability: provisional.
 """

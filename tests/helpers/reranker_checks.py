@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from candidates import CandidateWorld, make_candidates
 from numpy.typing import NDArray
 
 from recprism.common.checks import random_generator
 from recprism.rule import Reranker
-from recprism.testing._candidates import CandidateWorld, make_candidates
 
 TRADE_OFFS = (0.0, 0.01, 0.2, 0.5, 0.77, 1.0)
 LENGTH = 5
@@ -35,9 +35,6 @@ def check_reranker(
 
     Raises:
         AssertionError: The re-ranker does not conform; the message names the property.
-
-    >>> from recprism.rivals import MMR
-    >>> check_reranker(MMR)
     """
     for seed in seeds:
         generator = random_generator(seed)
