@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,16 +213,6 @@ def test_show_prints_the_licence_of_the_embedded_set(recprism: Recprism) -> None
     assert "Usage License" in outcome.out
     assert "Harper and Joseph A. Konstan" in outcome.out
     assert outcome.code == 0
-
-
-def test_doctor(recprism: Recprism) -> None:
-    found = recprism("doctor", "--json").json
-    assert {"versions", "extras", "machine", "data", "missing"} == set(found)
-    assert found["versions"]["torch"]
-    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    for_users = set(declared["project"]["optional-dependencies"]) - {"lint", "docs", "engines"}
-    assert set(found["extras"]) == for_users | {"recbole"}
-    assert recprism("doctor").code == 0
 
 
 def test_every_command_explains_itself(recprism: Recprism) -> None:

@@ -71,7 +71,6 @@ TABLES = [
     ("export diverse -o vectors", r"-> vectors", r""),
     ("export diverse --form dials --to npz -o vectors", r"-> vectors", r"Of 601 lists, \d+ have the items of the rule"),
     ("data stats ml-latest-small", r"ml-latest-small, after cleaning", r""),
-    ("doctor", r"versions:", r""),
 ]
 
 
@@ -121,7 +120,6 @@ JSON = [
     "report diverse --draws 0 -o page.html",
     "diversify base --budget 5% --overwrite",
     "data stats ml-latest-small",
-    "doctor",
 ]
 
 

@@ -38,7 +38,6 @@ GENRES = ["Comedy", "Sci, Fi", "It's=odd", "Drama"]
 
 TRAIN = f"train --data 'my orders.csv' {COLUMNS} {ABOUT} {QUICK} -o"
 COMMANDS = f"""
-doctor
 data list --data-root 'my data'
 data show ml-1m
 data show ml-1m

@@ -175,7 +175,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
     "search": [["search", "run", *SEARCHED, "--overwrite"]],
 }
-NO_OWN_DATA = {"reproduce", "demo", "doctor", "runs"}
+NO_OWN_DATA = {"reproduce", "demo", "runs"}
 COSTLY = {"report", "frontier"}
 ELSEWHERE = {"studio", "import", "monitor-log", "refit", "resume", "serve"}
 """Tried in test_studio, test_cli.py, test_cli_import.py, test_served_log.py, test_refit.py and tests/service."""

@@ -274,7 +274,7 @@ QUICK: dict[tuple[str, ...], tuple[str, ...]] = {
     ("frontier",): ("--rivals", "mmr"),
 }
 """What most lines of a command have, so that many of them come to an end."""
-RARELY = {("demo",): 0.02, ("reproduce",): 0.1, ("frontier",): 0.3, ("doctor",): 0.1}
+RARELY = {("demo",): 0.02, ("reproduce",): 0.1, ("frontier",): 0.3}
 
 
 # -- lines ------------------------------------------------------------------------------------------------------------

@@ -32,12 +32,12 @@ from recprism.cli.operate import (
 )
 from recprism.cli.pages import report, studio
 from recprism.cli.paper import changes, erase, frontier, reproduce, search
-from recprism.cli.start import data, demo, doctor, features
+from recprism.cli.start import data, demo, features
 from recprism.common.files import refusal
 from recprism.errors import RecprismError
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Start": {"demo": demo.demo, "doctor": doctor.doctor, "data": data.app, "features": features.features},
+    "Start": {"demo": demo.demo, "data": data.app, "features": features.features},
     "Model": {
         "train": train.train,
         "resume": resume.resume,

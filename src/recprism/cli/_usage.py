@@ -46,6 +46,7 @@ RENAMED = {
 GONE = {
     "interleave": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
     "score-clicks": "a mixture of two lists cannot show what a diverse list is worth; use `recprism holdout`",
+    "doctor": "`recprism data list` shows where data is; a command says which package it misses",
     "compare": "it is `python benchmarks/compare.py` of the repository now; `recprism frontier` compares on one run",
     "--ordered": "`recprism export --form user-vectors` returns lists in the order of the rule",
     "--rest": "`recprism export --form user-vectors` returns the lists that weights do not",

@@ -20,7 +20,7 @@ from recprism.report.measured import Measured, explain_result, measure
 from recprism.result.summary import payers_of
 from recprism.runs.config import flat
 from recprism.runs.event_log import STEPS
-from recprism.runs.installation import examine
+from recprism.runs.installation import versions
 from recprism.runs.run import Run
 
 
@@ -114,7 +114,7 @@ def _facts(
         "Settings": [(name, words.plain(value)) for name, value in flat(config).items()],
         "This report": [*((name, str(value)) for name, value in asked.items()), *report.items()],
         "What happened": happened(run),
-        "Versions": [*examine()["versions"].items(), ("system", platform.system())],
+        "Versions": [*versions().items(), ("system", platform.system())],
     }
 
 

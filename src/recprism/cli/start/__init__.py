@@ -1,1 +1,1 @@
-"""Commands to start with: demo, doctor, data, features."""
+"""Commands to start with: demo, data, features."""
