@@ -9,14 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from recprism.budget.path import rule_at
-from recprism.budget.problem import Problem
 from recprism.cmb import CMB
 from recprism.data import Dataset
 from recprism.errors import InputError
 from recprism.models import BPRMF, Factors
 from recprism.result.result import Result
-from recprism.rule.goal import Goal
 from recprism.runs.config import DiversifyConfig, RunConfig
 from recprism.runs.jobs.train import evaluate_run, recommend
 from recprism.runs.run import Run
@@ -101,17 +98,3 @@ def test_figures_of_diversified_lists_are_of_their_perturbation(two: tuple[Path,
     run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
     shutil.copy(two[1] / "delta.safetensors", run.path)
     assert (run.measured(), len(run.metrics()) > 0) == ("trained", True)
-
-
-def test_a_turned_base_keeps_its_figures(two: tuple[Path, Path], tmp_path: Path) -> None:
-    """A search after a retraining turns the vectors onto old axes: other bytes, the same lists and figures."""
-    shutil.copytree(two[0], tmp_path / "run")
-    run = Run.open(tmp_path / "run")
-    run.save_metrics(evaluate_run(run, bootstrap=0, base=True).to_frame(), base=True)
-    found, before = run.load_result(), run.metrics()
-    base = found.problem.factors
-    turned = base.with_vectors(user=-base.user, item=-base.item)
-    problem = Problem(turned, run.split(), run.categories())
-    run.save_result(Result(problem, Goal.parse("sc"), rule_at(problem, "sc", 0.1)))
-    assert run.metrics().equals(before)
-    assert (run.factors().user == turned.user).all()
