@@ -45,6 +45,8 @@ class Shown:
 
     def notes(self, rule: PreparedRule) -> list[str]:
         """Return in what the items do not count."""
+        if not self.ids:
+            return []
         said, unknown = [], int((rule.numbers(self.ids) == rule.unknown).sum())
         if unknown:
             said.append(
@@ -52,9 +54,13 @@ class Shown:
                 "vectors do not count"
             )
         terms = search_terms(rule.file.goals)
-        if self.ids and (rule.boosts is not None or all(it.price == OF_FUNCTION for it in terms)):
+        if rule.boosts is not None or all(it.price == OF_FUNCTION for it in terms):
             said.append("the goal does not look at earlier pages: their items are left out, and nothing else changes")
         return said
+
+
+NOTHING = Shown([], np.zeros(0), HALF_LIFE, frozenset())
+"""Of a first page."""
 
 
 def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_life: float | None) -> Shown:
@@ -64,6 +70,8 @@ def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_li
         InputError: If one is no pair of an id and an age, an age or an option is out of range, or there are options
             without items.
     """
+    if given is None and no_repeat is None and half_life is None:
+        return NOTHING
     for name, value in (("no_repeat", no_repeat), ("half_life", half_life)):
         if value is not None and given is None:
             raise InputError(f"{name} is about earlier pages; give shown=[(id, age), ...], [] for a first page")
