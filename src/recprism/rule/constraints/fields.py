@@ -19,7 +19,7 @@ from recprism.common.ids import canonical_text
 from recprism.errors import InputError
 from recprism.rule.constraints.violations import Unmet
 
-EXCHANGES = 100  # of one list, for its spacing; a few are usual
+EXCHANGES = 20  # of one list, for its spacing; a few are usual
 Value = tuple[str, object]
 """A field, and one of its values."""
 Values = tuple[Value, ...]
