@@ -126,17 +126,22 @@ def test_a_result_that_keeps_older_lists_is_read_with_them(trained: Run, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_saved_result_of_ids_in_words_is_the_same(tmp_path: Path) -> None:
-    """Without titles, categories of its own, and without a validation part."""
+@pytest.mark.parametrize("kept", [{}, {"max_items": {"shelf": 3}, "spacing": {"shelf": 2}}], ids=["free", "fields"])
+def test_a_saved_result_of_ids_in_words_is_the_same(kept: dict[str, Any], tmp_path: Path) -> None:
+    """Without titles, categories of its own, and without a validation part; limited fields are in its item table."""
     generator = np.random.default_rng(0)
     pairs = np.unique(generator.integers(0, (120, 60), (4000, 2)), axis=0)
     users, items = (np.array([f"{name}{at}" for at in column]) for name, column in zip("ui", pairs.T, strict=True))
     data = rp.from_arrays(users, items, categories={f"i{at}": [f"c{at % 7}", f"d{at % 3}"] for at in range(60)})
     split = data.split("paper", seed=0)
     case = rp.Problem(rp.BPRMF(epochs=2, dim=6, patience=None).fit(split, seed=0, device="cpu"), split, data.categories)
-    found = rp.diversify(case, "ilad_subtopics", "40%")
+    fields = {"shelf": [None if at % 9 == 0 else [f"s{at % 5}"] for at in range(60)]}
+    found = rp.diversify(case.replaced(fields=fields, constraints=kept), "ilad_subtopics", "40%")
     found.save(tmp_path / "run")
     again = rp.Result.load(tmp_path / "run")
+    assert again.problem.constraints == found.problem.constraints
+    assert again.problem.fields == (found.problem.fields if kept else {})
+    assert found.violations is None or found.violations.none
     for live in (True, False):
         assert again.lists(live=live).equals(found.lists(live=live))
     assert again.to_dict() == found.to_dict()
