@@ -1,12 +1,16 @@
-"""The contest behind docs/frontier.md: ours against every tuned rival, over data sets, models and splits.
+"""The contest behind docs/frontier.md: ours against every rival, where all lose equally much of NDCG@10.
 
-    python benchmarks/compare.py --data-root DIR --json > docs/frontier/contest.json
-    python benchmarks/compare.py --data-root DIR --grid ml-1m:bprmf:random --seeds 1
+    python benchmarks/compare.py --data-root DIR --train          trains the base models, on a GPU if there is one
+    CUDA_VISIBLE_DEVICES= python benchmarks/compare.py --data-root DIR
+    python benchmarks/compare.py --json > docs/frontier/contest.json
+    python benchmarks/compare.py --data-root DIR --checks > docs/frontier/checks.json
 
-Every method has 40 trials for each budget on the validation part, and the test part is read once. A cell is a goal (SC,
-relevance-aware alpha-nDCG, ILAD, items shown 5 times, Gini) at a loss of NDCG@10 of 1 % or 5 %. The outcome is that of
-paired tests, corrected for the number of rivals. A gain counts only if the method keeps the budget or loses no more
-than the other. Finished pieces are files and are not run again. `recprism frontier RUN` compares methods on one run.
+The second command makes and judges the lists, world by world, and decides each world. The third prints all worlds that
+were decided. The fourth solves programs for the best lists, and reads certificates on the test part. Finished pieces
+are files in ``--output``, and are not made again; files of another machine can be put there.
+
+On a machine without the data, ``--stored SPLITS`` reads what ``benchmarks/contest_models.py export SPLITS`` wrote; it
+needs torch, numpy, numba, scipy and OR-tools. `recprism frontier RUN` compares methods on one run.
 """
 
 from __future__ import annotations
@@ -14,37 +18,100 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from contest.cases import GRID, World
-from contest.contest import compare
-from contest.record import contest_record
-from contest.verdict import CellVerdict, Duel, MethodResult, table
-from recprism.data.datasets import load_dataset
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+from contest.cases import GRID, World, cases
+from contest.ceilings import ceilings
+from contest.certificates import certificate_outcomes
+from contest.contest import GOALS, curves_of_world
+from contest.forked import Forked
+from contest.verdict import CellVerdict, keep_verdicts, record_of, world_verdicts
+from contest_files import read_categories, read_splits
+from recprism.contest.flow import solver
+from recprism.data.categories import Categories
+from recprism.data.split import Split
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--grid", type=worlds_of, default=GRID, help="worlds DATASET:MODEL:SPLIT with commas between")
-    options.add_argument("--seeds", type=int, default=5, help="splits and trainings; the first one is for tuning")
+    options.add_argument("--seeds", type=int, default=5, help="splits and trainings; settings are chosen on the first")
     options.add_argument("--output", type=Path, default=Path("runs/contest"), help="the folder of the contest")
     options.add_argument("--data-root", type=Path)
-    options.add_argument("--device", default="auto")
-    options.add_argument("--json", action="store_true")
+    options.add_argument("--stored", type=Path, help="folder of exported splits")
+    what = options.add_mutually_exclusive_group()
+    what.add_argument("--train", action="store_true", help="train the base models, and make no lists")
+    what.add_argument("--checks", action="store_true", help="print ceilings and certificates as JSON")
+    what.add_argument("--json", action="store_true", help="print the worlds that are decided as JSON")
     given = options.parse_args()
-    compare(
-        given.grid,
-        lambda name: load_dataset(name, preset="paper", data_root=given.data_root),
-        given.output,
-        seeds=given.seeds,
-        device=given.device,
-        on_step=lambda note: print(note, file=sys.stderr),
-    )
-    found = table(given.output, given.grid, seeds=given.seeds)
-    if given.json:
-        print(json.dumps(contest_record(given.output, given.grid, found, seeds=given.seeds), indent=1))
+    load = partial(stored, given.stored) if given.stored else partial(loaded, given.data_root)
+    if given.train:
+        train(given.grid, load, given.output, given.seeds)
+    elif given.checks:
+        print(json.dumps(checks(given.grid, load, given.output), indent=1))
+    elif given.json:
+        print(json.dumps(record_of(given.output, given.grid), indent=1))
     else:
-        print_verdicts(found)
+        run(given.grid, load, given.output, given.seeds)
+
+
+def run(worlds: Sequence[World], load: Callable[[str], Any], folder: Path, seeds: int) -> None:
+    """Make and judge the lists of every world, and decide it."""
+    solver()  # refuses to start without OR-tools
+    for world in worlds:
+        curves_of_world(list(cases(world, seeds, load(world.dataset), folder)), say, Forked())
+        found = world_verdicts(folder, world, seeds)
+        keep_verdicts(folder, world, found)
+        print_verdicts([cell for cell, _ in found])
+
+
+def train(worlds: Sequence[World], load: Callable[[str], Any], folder: Path, seeds: int) -> None:
+    """Train the base models; they are files of the folder."""
+    for world in worlds:
+        for case in cases(world, seeds, load(world.dataset), folder):
+            began = time.perf_counter()
+            case.model  # noqa: B018 - trains and writes it
+            say(f"{world.slug}, seed {case.seed}: trained, {time.perf_counter() - began:.1f} s")
+
+
+def checks(worlds: Sequence[World], load: Callable[[str], Any], folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return how close the search comes to the best lists, and how certificates come out, on the first seeds."""
+    found: dict[str, list[dict[str, Any]]] = {"ceilings": [], "certificates": []}
+    for world in worlds:
+        case = next(iter(cases(world, 1, load(world.dataset), folder)))
+        about = {"world": world.slug}
+        found["ceilings"] += [about | it for it in ceilings(case.validation)]
+        found["certificates"] += [about | it for it in certificate_outcomes(case.validation, case.test, GOALS)]
+    return found
+
+
+@dataclass
+class Stored:
+    """A data set of stored splits."""
+
+    splits: dict[str, Split]
+    categories: Categories
+
+    def split(self, method: str, seed: int) -> Split:
+        return self.splits[f"{method}.{seed}"]
+
+
+def stored(folder: Path, name: str) -> Stored:
+    path = folder / f"{name}.npz"
+    return Stored(read_splits(path), read_categories(path))
+
+
+def loaded(data_root: Path | None, name: str) -> Any:
+    from recprism.data.datasets import load_dataset  # noqa: PLC0415 - a machine with stored splits has no polars
+
+    return load_dataset(name, preset="paper", data_root=data_root)
 
 
 def worlds_of(words: str) -> tuple[World, ...]:
@@ -52,29 +119,21 @@ def worlds_of(words: str) -> tuple[World, ...]:
     named = [tuple(word.strip().split(":")) for word in words.split(",") if word.strip()]
     if not named or any(len(it) not in (2, 3) for it in named):
         raise argparse.ArgumentTypeError(f"{words}: write DATASET:MODEL:SPLIT with commas between")
-    return tuple(World(it[0], it[1], it[2] if len(it) == 3 else "random") for it in named)
+    known = {(it.dataset, it.model, it.split): it for it in GRID}
+    return tuple(known.get((*it, "random")[:3], World(*it)) for it in named)  # type: ignore[arg-type]
 
 
-def print_verdicts(cells: list[CellVerdict]) -> None:
-    """Print one line per cell: gains in percent, with changes of NDCG@10, and our lead with its interval."""
-
-    def shown(result: MethodResult) -> str:
-        return f"{100 * result.gain:+.1f} ({-100 * result.loss:+.1f})"
-
-    def lead(duel: Duel) -> str:
-        it = duel.effect
-        ends = "" if it.low is None or it.high is None else f" [{100 * it.low:+.1f}, {100 * it.high:+.1f}]"
-        return f"{100 * it.mean:+.1f}{ends}"
-
+def print_verdicts(cells: Sequence[CellVerdict]) -> None:
+    """Print one line per cell: gains and leads in percent of the base value, with their intervals."""
     for cell in cells:
-        served = "" if cell.served is None else f", served {shown(cell.served)}"
         print(
-            f"{cell.world}, {cell.goal} within {100 * cell.budget:g} %: ours {shown(cell.ours)}{served}, over greedy "
-            f"{lead(cell.greedy)}, over {cell.best.rival.method} {lead(cell.best)}, popularity "
-            f"{shown(cell.popularity)}: {cell.outcome}"
+            f"{cell.world}, {cell.goal} at a loss of {100 * cell.level:g} %: ours {cell.ours.gain}, over greedy "
+            f"{cell.greedy}: {cell.greedy.outcome}, over {cell.best_name} {cell.best}: {cell.best.outcome}"
         )
-    counts = {word: sum(cell.outcome == word for cell in cells) for word in ("won", "tied", "lost")}
-    print(f"won {counts['won']}, tied {counts['tied']}, lost {counts['lost']} of {len(cells)} cells")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

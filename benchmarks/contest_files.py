@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from contest.base_models.exchange import ABOUT, split_key
 from recprism.common.files import atomic_path
+from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Split
 from recprism.errors import InputError
@@ -21,12 +22,13 @@ from recprism.models.settings import training_data
 LARGEST_FILE = 15 * 2**20
 
 
-def write_splits(path: Path, splits: list[Split]) -> None:
+def write_splits(path: Path, splits: list[Split], categories: Categories | None = None) -> None:
     """Write splits of one data set to a compressed file: its interactions once, and of each split where they went.
 
     Args:
         path: Name of the file.
         splits: Splits of the same interactions, with different methods or seeds.
+        categories: The categories of the items.
     """
     first = splits[0]
     whole = first.seen_before_test.union(first.test)
@@ -41,7 +43,17 @@ def write_splits(path: Path, splits: list[Split]) -> None:
         arrays[f"{key}.parts"] = parts.astype(np.int8)
         if split.train_order is not None:
             arrays[f"{key}.order"] = split.train_order
+    if categories is not None:
+        arrays["category_names"] = np.array(categories.names)
+        arrays["category_indptr"], arrays["category_indices"] = categories.items.indptr, categories.items.indices
     _write(path, arrays)
+
+
+def read_categories(path: Path) -> Categories:
+    """Read the categories of a file of :func:`write_splits`."""
+    with np.load(path, allow_pickle=False) as stored:
+        names = tuple(stored["category_names"].tolist())
+        return Categories(names, SparseRows(stored["category_indptr"], stored["category_indices"], len(names)))
 
 
 def read_splits(path: Path) -> dict[str, Split]:

@@ -150,7 +150,9 @@ def export(folder: Path) -> None:
         data = load_dataset(name, preset="paper")
         wanted = {key for job in JOBS if job.dataset == name for key, _ in job.splits_and_seeds}
         named = [key.rpartition(".") for key in sorted(wanted)]
-        write_splits(folder / f"{name}.npz", [data.split(method, seed=int(seed)) for method, _, seed in named])
+        write_splits(
+            folder / f"{name}.npz", [data.split(method, seed=int(seed)) for method, _, seed in named], data.categories
+        )
         say(f"{folder / name}.npz: {len(named)} splits, {(folder / f'{name}.npz').stat().st_size / 2**20:.1f} MiB")
 
 

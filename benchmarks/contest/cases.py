@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contest.base_models.exchange import read_model
+from contest.base_models.second_stage import second_stage
 from contest.base_models.tuned import train
-from contest.reweighted import train_reweighted
 from recprism.budget.problem import Problem
 from recprism.common.files import atomic_path
 from recprism.data.split import Part, Split
@@ -33,7 +33,7 @@ class World:
 
     Attributes:
         dataset: Name of the data set.
-        model: Name of the base model.
+        model: Name of the base model; with "+history", a second stage over it that knows history and popularity.
         split: Method of the split.
         trained: How many seeds of the base model there are.
     """
@@ -55,13 +55,13 @@ class World:
 
 
 GRID = (
-    *(World("ml-1m", model, "user-temporal") for model in ("bprmf", "lightgcn", "als")),
-    World("ml-1m", "ease", "user-temporal"),
+    *(World("ml-1m", model, "user-temporal") for model in ("bprmf", "bprmf+history", "lightgcn", "als", "ease")),
     World("ml-1m", "sasrec", "user-temporal", trained=4),
-    World("amazon-cds-2014", "ease", "user-temporal"),
+    World("ml-1m", "bprmf", "temporal"),
+    *(World("amazon-cds-2014", model, "user-temporal") for model in ("bprmf", "ease")),
     *(World("hetrec2011-lastfm-2k", model) for model in ("bprmf", "ease")),
 )
-"""The worlds of the published contest."""
+"""The worlds of the contest. docs/frontier.md says which of them have been run."""
 
 
 class Case:
@@ -103,21 +103,14 @@ class Case:
         return found
 
     def _trained(self) -> Factors | ScoredCandidates:
-        name, split = self.world.model, self.split
-        dataset, seed = self.world.dataset, self._model_seed
+        split, dataset, seed = self.split, self.world.dataset, self._model_seed
+        name, _, second = self.world.model.partition("+")
         model = read_model(self.contest, dataset, name, split, seed)
-        return model or train(name, split, dataset=dataset, seed=seed, device=self.device)
-
-    def reweighted(self, strength: float) -> Factors:
-        """Return BPR trained on reweighted positives; kept in the folder, like the model."""
-        name = f"reweighted-{strength:g}"
-        found = self._read(name)
-        if found is None:
-            about: dict[str, Any] = {"dataset": self.world.dataset, "seed": self._model_seed, "device": self.device}
-            found = train_reweighted(self.split, self.dataset.categories, strength, **about)
-            self._write(name, found)
+        found = model or train(name, split, dataset=dataset, seed=seed, device=self.device)
+        if not second:
+            return found
         assert isinstance(found, Factors)
-        return found
+        return second_stage(found, split, self.dataset.categories)
 
     def _read(self, name: str) -> Factors | ScoredCandidates | None:
         path = self.folder / f"{name}.safetensors"

@@ -1,51 +1,97 @@
-"""The outcome of the contest: effect sizes with intervals, and paired tests corrected for the number of rivals."""
+"""The outcome of the contest: gains at equal losses, with intervals from draws of the whole procedure."""
 
 from __future__ import annotations
 
+import json
+import platform
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import product
+from os import cpu_count
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from contest.cases import World
 from contest.contest import (
-    BUDGETS,
-    FIRST_SEED,
-    OBJECTIVE,
+    BASE,
+    GOALS,
+    PAPER,
     PAPER_ROWS,
-    REWEIGHTED,
-    key,
-    read_judged,
-    served_name,
+    curve_path,
+    entrant_of,
+    read_choices,
+    read_values,
+    rivals_of,
+    seconds_by_world,
 )
-from contest.promotion import PROMOTION
+from contest.curves import COST, LEVELS, load_curves
+from contest.equal_loss import DRAWS, Array, Curves, Weights, chosen, drawn_curves, over_seeds, read
 from recprism.budget.popularity import POPULARITY
-from recprism.common.checks import random_generator
-from recprism.contest.fronts import paired, units_of
-from recprism.contest.methods import GREEDY, OURS, RIVALS
-from recprism.contest.tuning import relative_gain
+from recprism.common.files import atomic_path, write_text
+from recprism.common.version import __version__
+from recprism.contest.methods import OURS, Choice
 from recprism.metrics.registry import parse
-from recprism.metrics.statistics import bootstrap_means, holm, percentile_interval
+from recprism.metrics.statistics import percentile_interval
 
-LEVEL = 0.05
-RESAMPLES = 2000
+LEVEL = 0.95
 Outcome = Literal["won", "tied", "lost"]
-Arrays = list[NDArray[Any]]
+Leads = dict[str, Array]
+"""Ours minus "greedy" and minus the "best" other rival, in every draw."""
 
 
 @dataclass(frozen=True)
-class MethodResult:
-    """One method in one cell, on the test: relative changes, means over seeds.
+class Estimate:
+    """A figure with its 95 % interval.
+
+    Attributes:
+        value: The figure, with all users and seeds counted once.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, draws: Array) -> Estimate:
+        """Return the first draw, which counts all once, with the interval of the others."""
+        low, high = percentile_interval(draws[1:, None], LEVEL)
+        return cls(float(draws[0]), float(low[0]), float(high[0]))
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:+.1f} % [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
+    @property
+    def outcome(self) -> Outcome:
+        """ "won" above 0, "lost" below 0, "tied" if the interval has 0 in it."""
+        return "won" if self.low > 0 else "lost" if self.high < 0 else "tied"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method in one cell.
 
     Attributes:
         method: Name of the method.
-        loss: Loss of NDCG@10.
-        gain: Gain in the goal; for Gini, how far it fell.
+        choice: The settings that all users together choose.
+        gain: Its gain at the loss of the cell, as a share of the base.
+        lead: Gain of ours minus this one; None for ours.
     """
+
+    method: str
+    choice: Choice
+    gain: Estimate
+    lead: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """Lists without a trade-off: their own loss and gain on the test, on the first seed."""
 
     method: str
     loss: float
@@ -53,228 +99,210 @@ class MethodResult:
 
 
 @dataclass(frozen=True)
-class Effect:
-    """The gain of ours minus that of another method, as a share of the base's value.
-
-    Attributes:
-        mean: Mean over users and seeds.
-        low: Lower end of the 95 % interval; None if there is only one seed to resample.
-        high: Its upper end.
-    """
-
-    mean: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Duel:
-    """Ours against one rival.
-
-    Attributes:
-        rival: The result of the rival.
-        effect: Ours minus the rival; the interval is not corrected for the number of rivals.
-        p_value: Two-sided p-value of a paired t test, before correction.
-        outcome: "won", "tied" or "lost", after Holm's correction over the rivals of the cell.
-    """
-
-    rival: MethodResult
-    effect: Effect
-    p_value: float
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
 class CellVerdict:
-    """The outcome for one goal and budget in one world.
+    """One goal at one loss in one world.
 
     Attributes:
         world: Name of the world.
         goal: The metric of the goal.
-        budget: Share of NDCG@10 that may be lost.
+        level: The loss of NDCG@10 on the test at which all methods are read.
         seeds: Number of seeds.
-        unit: What the pairs are: "users", each with the mean over the seeds, or "seeds" for a metric of all lists.
         base: Value of the goal in the base lists.
         ours: The lists of the rule.
-        served: What dials or boosts serve; None for a model without vectors.
-        duels: One entry per rival; greedy on our objective is the first.
-        others: Methods for comparison that are no rivals: popularity; on the first seed, promotion and the paper's
-            CMB with its two controls.
+        scores_alone: Ours with the scores alone as relevance, without history.
+        at_price_0: Loss and gain of the settings of ours without any price: what relevance alone does.
+        rivals: The rivals, greedy on our objective first.
+        best: Ours minus the best rival other than greedy. In every draw, validation says which one that is.
+        best_name: The rival that all users together choose on validation.
+        others: Methods for comparison.
     """
 
     world: str
     goal: str
-    budget: float
+    level: float
     seeds: int
-    unit: str
     base: float
-    ours: MethodResult
-    served: MethodResult | None
-    duels: tuple[Duel, ...]
-    others: tuple[MethodResult, ...]
+    ours: Entry
+    scores_alone: Entry
+    at_price_0: Point
+    rivals: tuple[Entry, ...]
+    best: Estimate
+    best_name: str
+    others: tuple[Point, ...]
 
     @property
-    def outcome(self) -> Outcome:
-        """Won against all, lost to any, or neither."""
-        outcomes = {duel.outcome for duel in self.duels}
-        return "lost" if "lost" in outcomes else "won" if outcomes == {"won"} else "tied"
-
-    @property
-    def greedy(self) -> Duel:
-        """Ours against greedy on the same objective."""
-        return self.duels[0]
-
-    @property
-    def best(self) -> Duel:
-        """Ours against the rival with the largest gain among those that keep the budget, or lose no more than ours."""
-        allowed = [duel for duel in self.duels if duel.rival.loss <= max(self.budget, self.ours.loss)]
-        return max(allowed or self.duels, key=lambda it: it.rival.gain)
-
-    @property
-    def popularity(self) -> MethodResult:
-        """The popularity baseline."""
-        return next(it for it in self.others if it.method == POPULARITY)
+    def greedy(self) -> Estimate:
+        """Ours minus greedy on the same objective."""
+        lead = self.rivals[0].lead
+        assert lead is not None
+        return lead
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
-        return {**asdict(self), "outcome": self.outcome, "best_rival": self.best.rival.method}
+        return {**asdict(self), "outcome": self.best.outcome, "outcome_greedy": self.greedy.outcome}
 
 
-def table(folder: Path, worlds: Sequence[World], *, seeds: int) -> list[CellVerdict]:
-    """Read the files of ``compare`` and decide every cell.
+@dataclass(frozen=True)
+class Pooled:
+    """Ours minus others, as a mean over worlds.
 
-    Args:
-        folder: Folder of the contest.
-        worlds: The worlds.
-        seeds: Number of seeds.
+    Attributes:
+        goal: The metric of the goal.
+        level: The loss of NDCG@10.
+        against: "greedy" or "best", the best rival other than greedy.
+        worlds: Number of worlds.
+        lead: Mean lead; users and seeds are drawn in every world, the worlds are given.
+        above: In how many worlds the lead is above 0.
     """
-    return [
-        _Cell(folder, world, min(seeds, world.seeds), goal, budget).verdict()
-        for world in worlds
-        for budget in BUDGETS
-        for goal in OBJECTIVE.goals
-    ]
 
-
-@dataclass(frozen=True)
-class _Values:
-    """Values of one method in one cell, by seed: of every user, or (1,) for a metric of all lists."""
-
-    cost: Arrays
-    goal: Arrays
-
-
-@dataclass(frozen=True)
-class _Cell:
-    """Reads the values of one cell."""
-
-    folder: Path
-    world: World
-    seeds: int
     goal: str
-    budget: float
+    level: float
+    against: str
+    worlds: int
+    lead: Estimate
+    above: int
 
-    def verdict(self) -> CellVerdict:
-        label = self.goal.partition("@")[0]
-        base = self._known("base", "")
-        mine = self._known(f"{OURS}:{label}") or base
-        names = {GREEDY: f"{GREEDY}:{label}", **{name: name for name in (*RIVALS, REWEIGHTED)}}
-        rivals = {name: values for name, file in names.items() if (values := self._values(file)) is not None}
-        tests = {name: paired(mine.goal, values.goal) for name, values in rivals.items()}
-        corrected = holm([p for p, _ in tests.values()])
-        result = self._result(OURS, mine, base)
-        duels = []
-        for (name, values), adjusted in zip(rivals.items(), corrected, strict=True):
-            found, (p, lead) = self._result(name, values, base), tests[name]
-            better = lead * self._sign
-            outcome = _outcome(result, found, self.budget, better, float(adjusted))
-            duels.append(Duel(found, self._effect(mine, values, base), p, outcome))
-        served = self._values(served_name(self.goal))
-        return CellVerdict(
+
+def world_verdicts(folder: Path, world: World, seeds: int) -> list[tuple[CellVerdict, Leads]]:
+    """Decide the cells of one world."""
+    reader = _World(folder, world, min(seeds, world.seeds))
+    return [reader.cell(goal, level) for goal in GOALS for level in LEVELS]
+
+
+def keep_verdicts(folder: Path, world: World, found: Sequence[tuple[CellVerdict, Leads]]) -> None:
+    """Write the cells of a world with what they took, and the draws behind their leads, as WORLD.json and WORLD.npz."""
+    record = {
+        "world": world.slug,
+        "version": __version__,
+        "machine": f"{platform.machine()}, {cpu_count()} cores",
+        "seconds": seconds_by_world(folder).get(world.slug, 0.0),
+        "draws": DRAWS,
+        "choices": {name: len(own) for name, own in read_choices(folder / world.slug / "seed-0").items()},
+        "cells": [cell.to_dict() for cell, _ in found],
+    }
+    write_text(folder / f"{world.slug}.json", json.dumps(record))
+    leads = {f"{cell.goal}|{cell.level}|{name}": draws for cell, own in found for name, draws in own.items()}
+    with atomic_path(folder / f"{world.slug}.npz") as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **{name: it.astype(np.float32) for name, it in leads.items()})  # type: ignore[arg-type]
+
+
+def record_of(folder: Path, worlds: Sequence[World]) -> dict[str, Any]:
+    """Return the records of the worlds that are decided, and the means of their leads."""
+    paths = [path for it in worlds if (path := folder / f"{it.slug}.json").exists()]
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    leads: dict[tuple[str, float, str], list[Array]] = {}
+    for path, record in zip(paths, records, strict=True):
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as stored:
+            for cell, against in product(record["cells"], ("greedy", "best")):
+                draws = stored[f"{cell['goal']}|{cell['level']}|{against}"].astype(np.float64)
+                leads.setdefault((cell["goal"], cell["level"], against), []).append(draws)
+    means = [
+        Pooled(*key, len(own), Estimate.of(np.mean(own, 0)), sum(bool(it[0] > 0) for it in own))
+        for key, own in leads.items()
+    ]
+    return {"worlds": records, "pooled": [asdict(it) for it in means]}
+
+
+class _World:
+    """Reads one world; curves of all draws are computed once for each method and goal."""
+
+    def __init__(self, folder: Path, world: World, seeds: int) -> None:
+        self.world, self.seeds, self.folder = world, seeds, folder / world.slug
+        self._drawn: dict[tuple[str, str], tuple[dict[int, Curves], dict[int, Curves]]] = {}
+
+    @cached_property
+    def bases(self) -> dict[tuple[str, int], dict[str, Array]]:
+        """Part and seed -> metric -> values of the base lists."""
+        found = {("test", seed): read_values(self._of(seed), "test", BASE)[""] for seed in range(self.seeds)}
+        return found | {("validation", 0): read_values(self._of(0), "validation", BASE)[""]}
+
+    @cached_property
+    def weights(self) -> Weights:
+        return Weights.drawn(len(self.bases["validation", 0][COST]), self.seeds)
+
+    @cached_property
+    def choices(self) -> dict[str, list[Choice]]:
+        return read_choices(self._of(0))
+
+    def _of(self, seed: int) -> Path:
+        return self.folder / f"seed-{seed}"
+
+    def drawn(self, name: str, goal: str) -> tuple[dict[int, Curves], dict[int, Curves]]:
+        """Return choice -> curves in every draw, on validation and on the test."""
+        if (name, goal) not in self._drawn:
+            users, seeds = self.weights.users, self.weights.seeds
+            stored = load_curves(curve_path(self._of(0), "validation", name))
+            validation = {at: drawn_curves(it, self.bases["validation", 0], goal, users) for at, it in stored.items()}
+            tests = [load_curves(curve_path(self._of(seed), "test", name)) for seed in range(self.seeds)]
+            test = {
+                at: over_seeds(
+                    [drawn_curves(of[at], self.bases["test", seed], goal, users) for seed, of in enumerate(tests)],
+                    seeds,
+                )
+                for at in tests[0]
+            }
+            self._drawn[name, goal] = validation, test
+        return self._drawn[name, goal]
+
+    def cell(self, goal: str, level: float) -> tuple[CellVerdict, Leads]:
+        """Return the verdict of a cell, and the leads of ours in every draw."""
+        mine, my_gain, _ = self._entry(entrant_of(goal, OURS), goal, level)
+        alone, _, _ = self._entry(entrant_of(goal, OURS), goal, level, scores_alone=True)
+        rivals, gains, promises = [], [], []
+        for name in rivals_of(goal):
+            entry, gain, promise = self._entry(name, goal, level)
+            rivals.append(Entry(entry.method, entry.choice, entry.gain, Estimate.of(my_gain - gain)))
+            gains.append(gain)
+            promises.append(promise)
+        best = np.argmax(promises[1:], 0) + 1
+        leads = {"greedy": my_gain - gains[0], "best": my_gain - np.choose(best, gains)}
+        verdict = CellVerdict(
             self.world.slug,
-            self.goal,
-            self.budget,
+            goal,
+            level,
             self.seeds,
-            "users" if len(base.goal[0]) > 1 else "seeds",
-            float(np.mean([np.nanmean(it) for it in base.goal])),
-            result,
-            None if served is None else self._result("served", served, base),
-            tuple(duels),
-            tuple(self._others()),
+            float(np.mean([np.nanmean(self.bases["test", seed][goal]) for seed in range(self.seeds)])),
+            mine,
+            alone,
+            self._at_price_0(goal, level),
+            tuple(rivals),
+            Estimate.of(leads["best"]),
+            rivals[int(best[0])].method,
+            tuple(self._others(goal)),
         )
+        return verdict, leads
 
-    @property
-    def _sign(self) -> float:
-        return 1.0 if parse(self.goal)[0].higher_is_better else -1.0
+    def _entry(self, name: str, goal: str, level: float, *, scores_alone: bool = False) -> tuple[Entry, Array, Array]:
+        """Return the entry of a method, its gain on the test and on validation in every draw."""
+        picks, promise = self._picks(name, goal, level, scores_alone=scores_alone)
+        gain = read(self.drawn(name, goal)[1], picks, level)
+        return Entry(name, dict(self.choices[name][int(picks[0])]), Estimate.of(gain)), gain, promise
 
-    def _others(self) -> list[MethodResult]:
-        files = {"one number per item": (PROMOTION, None), POPULARITY: (POPULARITY, "")}
-        files |= {f"paper's CMB, {row}": ("cmb", row) for row in PAPER_ROWS}
+    def _picks(
+        self, name: str, goal: str, level: float, *, scores_alone: bool = False
+    ) -> tuple[NDArray[np.int64], Array]:
+        """Return the choices of all draws, and their gains on validation."""
+        validation, space = self.drawn(name, goal)[0], self.choices[name]
+        read_on_test = self.drawn(name, goal)[1]
+        allowed = {at: it for at, it in validation.items() if at in read_on_test}
+        if scores_alone:
+            allowed = {at: it for at, it in allowed.items() if not space[at].get("history_weight")}
+        picks = chosen(allowed, level)
+        return picks, read(allowed, picks, level)
+
+    def _at_price_0(self, goal: str, level: float) -> Point:
+        name = entrant_of(goal, OURS)
+        own = self.drawn(name, goal)[1][int(self._picks(name, goal, level)[0][0])]
+        return Point(OURS, float(own.losses[0, 0]), float(own.gains[0, 0]))
+
+    def _others(self, goal: str) -> list[Point]:
+        files = {POPULARITY: (POPULARITY, "")} | {f"paper's CMB, {row}": (PAPER, row) for row in PAPER_ROWS}
+        sign, base = (1.0 if parse(goal)[0].higher_is_better else -1.0), self.bases["test", 0]
         found = []
-        for name, (file, cell) in files.items():
-            of = replace(self, seeds=1) if file in FIRST_SEED else self
-            values = of._values(file, cell)
-            if values is not None:
-                found.append(of._result(name, values, of._known("base", "")))
+        for name, (file, row) in files.items():
+            if not curve_path(self._of(0), "test", file).exists():
+                continue
+            values = read_values(self._of(0), "test", file)[row]
+            change = {it: float(np.nanmean(values[it]) / np.nanmean(base[it]) - 1) for it in (COST, goal)}
+            found.append(Point(name, -change[COST], sign * change[goal]))
         return found
-
-    def _known(self, name: str, cell: str | None = None) -> _Values:
-        values = self._values(name, cell)
-        assert values is not None, name
-        return values
-
-    def _values(self, name: str, cell: str | None = None) -> _Values | None:
-        """Return the values of a method; those of the base if tuning found nothing within the budget.
-
-        None if the method was not judged in this world.
-        """
-        cell = key(self.goal, self.budget) if cell is None else cell
-        stored = [read_judged(self.folder, self.world, seed, name) for seed in range(self.seeds)]
-        known = [it for it in stored if it is not None]
-        if len(known) < self.seeds:
-            return None
-        if f"{cell}/{self.goal}" not in known[0]:
-            return self._known("base", "")
-        return _Values(*([it[f"{cell}/{metric}"] for it in known] for metric in (OBJECTIVE.cost, self.goal)))
-
-    def _result(self, name: str, values: _Values, base: _Values) -> MethodResult:
-        def change(metric: str, new: Arrays, old: Arrays) -> float:
-            pairs = zip(new, old, strict=True)
-            return float(np.mean([relative_gain(metric, float(np.nanmean(a)), float(np.nanmean(b))) for a, b in pairs]))
-
-        cost = change(OBJECTIVE.cost, values.cost, base.cost)
-        return MethodResult(name, -cost, change(self.goal, values.goal, base.goal))
-
-    def _effect(self, mine: _Values, values: _Values, base: _Values) -> Effect:
-        scale = [self._sign / float(np.nanmean(it)) for it in base.goal]
-        differences = [by * (a.astype(np.float64) - b) for by, a, b in zip(scale, mine.goal, values.goal, strict=True)]
-        return effect(differences)
-
-
-def effect(differences: Arrays) -> Effect:
-    """Return the mean of paired differences with its 95 % interval.
-
-    Users are resampled with replacement, each with the mean over its seeds: the same users are in every seed. For a
-    metric of all lists there is one value per seed, and the interval is that of the t distribution over seeds.
-
-    Args:
-        differences: One array per seed, (n_users,) or (1,).
-    """
-    units = units_of(differences)
-    mean = float(units.mean()) if len(units) else 0.0
-    if len(differences[0]) == 1:
-        if len(units) < 2:
-            return Effect(mean, None, None)
-        half = float(stats.t.ppf(0.975, len(units) - 1) * units.std(ddof=1) / np.sqrt(len(units)))
-        return Effect(mean, mean - half, mean + half)
-    low, high = percentile_interval(bootstrap_means(units[:, None], RESAMPLES, random_generator(0)), 1 - LEVEL)
-    return Effect(mean, float(low[0]), float(high[0]))
-
-
-def _outcome(ours: MethodResult, rival: MethodResult, budget: float, better: float, p_value: float) -> Outcome:
-    """Decide a duel; a gain counts only for a method that keeps the budget or loses no more than the other."""
-    if p_value > LEVEL:
-        return "tied"
-    winner, other = (ours, rival) if better > 0 else (rival, ours)
-    counts = winner.loss <= budget or winner.loss <= other.loss
-    return ("won" if better > 0 else "lost") if counts else "tied"

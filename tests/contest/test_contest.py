@@ -1,31 +1,30 @@
-"""The contest: resumable, paired, corrected."""
+"""The contest: gains at equal losses, with settings chosen on validation in every draw; resumable."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from contest import ceilings, certificates, promotion, verdict
+from contest import certificates, verdict
 from contest import contest as grid
 from contest.cases import Case, World
-from contest.record import contest_record
-from contest.verdict import MethodResult, effect, table
+from contest.curves import COST, Curve, curve
+from contest.equal_loss import Curves, Weights, chosen, drawn_curves, gain_at, over_seeds, read, smooth_losses
+from contest.verdict import Estimate, keep_verdicts, record_of, world_verdicts
 from recprism.budget.path import lists_at, walk
 from recprism.budget.problem import Problem
-from recprism.contest import tuning
+from recprism.common.executor import LocalExecutor
 from recprism.contest.fronts import hypervolume, paired
-from recprism.contest.methods import RIVALS
+from recprism.contest.methods import RIVALS, Method
 from recprism.data import Dataset
 from recprism.metrics.statistics import holm
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.models.registry import make_model
-from recprism.rule.goal import GoalTerm, ShownOften
 
 pytestmark = pytest.mark.slow
 
@@ -37,15 +36,6 @@ def test_holm_only_raises_and_keeps_the_order(p_values: list[float]) -> None:
     order = np.argsort(p_values)
     assert (np.diff(np.asarray(corrected)[order]) >= 0).all()
     assert corrected[int(order[0])] == min(1.0, min(p_values) * len(p_values))
-
-
-def test_a_gain_counts_only_within_the_budget() -> None:
-    kept, over = MethodResult("a", 0.01, 0.3), MethodResult("b", 0.03, 0.4)
-    assert verdict._outcome(kept, over, 0.01, -0.1, 0.001) == "tied", "the rival is better but overspent"
-    assert verdict._outcome(over, kept, 0.01, 0.1, 0.001) == "tied", "ours are better but overspent"
-    assert verdict._outcome(kept, MethodResult("b", 0.0, 0.2), 0.01, 0.1, 0.001) == "won"
-    assert verdict._outcome(MethodResult("a", 0.0, 0.1), kept, 0.01, -0.2, 0.001) == "lost"
-    assert verdict._outcome(kept, kept, 0.01, 0.0, 0.9) == "tied"
 
 
 def test_pairs_are_users_or_seeds() -> None:
@@ -60,50 +50,137 @@ def test_pairs_are_users_or_seeds() -> None:
     assert paired([np.array([0.5])], [np.array([0.4])])[0] == 1.0, "one seed cannot be tested"
 
 
-def test_intervals_hold_users_together() -> None:
-    """A user who is in every seed is one unit: twice the same seed gives no narrower interval."""
-    rng = np.random.default_rng(1)
-    differences = rng.normal(0.1, 1.0, 400)
-    one, two = effect([differences]), effect([differences, differences])
-    assert one == two
-    assert one.low is not None
-    assert one.high is not None
-    assert one.high - one.low == pytest.approx(2 * 1.96 * differences.std() / 20, rel=0.1)
-    gaps = np.where(np.arange(400) < 40, np.nan, differences)
-    assert effect([gaps]).mean == pytest.approx(np.nanmean(gaps))
+@given(arrays(np.float64, (7, 3), elements=st.floats(-0.2, 0.3)))
+def test_smoothed_losses_are_those_of_isotonic_regression(losses: np.ndarray) -> None:
+    from sklearn.isotonic import isotonic_regression
+
+    for column, smooth in zip(losses.T, smooth_losses(losses).T, strict=True):
+        np.testing.assert_allclose(smooth, isotonic_regression(column), atol=1e-12)
 
 
-def test_intervals_of_one_value_per_seed() -> None:
-    assert effect([np.array([0.1])]).low is None
-    found = effect([np.array([it]) for it in (0.1, 0.2, 0.3)])
-    assert found.mean == pytest.approx(0.2)
-    assert found.high == pytest.approx(0.2 + 4.303 * 0.1 / 3**0.5, rel=1e-3)
+def test_gains_are_read_where_the_loss_is_reached() -> None:
+    losses, gains = np.array([0.0, 0.01, 0.03]), np.array([0.0, 0.2, 0.4])
+    assert gain_at(losses, gains, 0.02) == pytest.approx(0.3)
+    assert gain_at(losses, gains, 0.05) == pytest.approx(0.4), "a method that never loses as much"
+    assert gain_at(np.array([0.04, 0.06]), gains[1:], 0.02) == pytest.approx(0.1), "halfway from the base lists"
+    assert gain_at(np.array([-0.02, 0.02]), gains[1:], 0.02) == pytest.approx(0.4), "a gain in accuracy is no loss"
 
 
-@pytest.mark.parametrize(("goal", "sign"), [("gini@10", -1), ("shown_often@10", 1)])
-def test_a_cell_of_all_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goal: str, sign: int) -> None:
-    """Ours move the goal by a tenth of the base, greedy by a twentieth, the rival by nothing."""
-    world = World("data", "model")
-    monkeypatch.setattr(verdict, "RIVALS", {"mmr": RIVALS["mmr"]})
-    label, cell = goal.partition("@")[0], grid.key(goal, 0.01)
-    for seed in range(3):
-        folder = tmp_path / world.slug / f"seed-{seed}" / "test"
-        folder.mkdir(parents=True)
-        shift = {"base": 0.0, f"ours_{label}": 0.1 + 0.001 * seed, f"greedy_{label}": 0.05, "mmr": 0.0}
-        for name, moved in shift.items():
-            at = "" if name == "base" else cell
-            values = {f"{at}/{goal}": np.array([0.5 * (1 + sign * moved)]), f"{at}/ndcg@10": np.full(9, 0.3)}
-            np.savez(folder / f"{name}.npz", **values)
-        np.savez(folder / "popularity.npz", **{f"/{goal}": np.array([0.5]), "/ndcg@10": np.full(9, 0.1)})
-    found = verdict._Cell(tmp_path, world, 3, goal, 0.01).verdict()
-    assert found.unit == "seeds"
-    assert found.ours.gain == pytest.approx(0.101)
-    assert found.greedy.effect.mean == pytest.approx(0.051)
-    assert found.best.rival.method == "greedy"
-    assert found.outcome == "won"
-    assert found.served is None
-    assert found.popularity.loss == pytest.approx(2 / 3)
-    assert [it.method for it in found.others] == ["popularity"], "what was not judged is left out"
+def world_of(n_users: int, seed: int) -> tuple[dict[int, Curve], dict[str, np.ndarray]]:
+    """Two choices with known gains at a loss of 2 %: 0.2 and 0.3, each with the noise of users."""
+    rng = np.random.default_rng(seed)
+    base = {COST: rng.gamma(1.0, 0.3, n_users), "subtopic_coverage@10": rng.random(n_users) + 0.5}
+    trade_offs = np.array([0.1, 0.2, 0.4])
+    found = {}
+    for choice, slope in enumerate((10.0, 15.0)):
+        noise = rng.normal(0, 0.02, (2, 3, n_users))
+        cost = base[COST] * (1 - trade_offs[:, None] / 10 + noise[0])
+        goal = base["subtopic_coverage@10"] * (1 + slope * trade_offs[:, None] / 10 + noise[1])
+        values = {COST: cost.astype(np.float32), "subtopic_coverage@10": goal.astype(np.float32)}
+        found[choice] = Curve(trade_offs, values)
+    return found, base
+
+
+def test_a_known_gain_is_within_its_interval_and_the_better_choice_is_made() -> None:
+    inside = 0
+    for seed in range(40):
+        weights = Weights.drawn(600, 1, 200)
+        validation, test = world_of(600, 2 * seed), world_of(600, 2 * seed + 1)
+        drawn = [
+            {at: drawn_curves(it, base, "subtopic_coverage@10", weights.users) for at, it in own.items()}
+            for own, base in (validation, test)
+        ]
+        picks = chosen(drawn[0], 0.02)
+        assert picks[0] == 1
+        found = Estimate.of(read(drawn[1], picks, 0.02))
+        inside += found.low <= 0.3 <= found.high
+    assert inside >= 34, "95 % intervals hold the gain in most of 40 worlds"
+
+
+def test_means_of_draws_are_those_of_repeated_users() -> None:
+    (own, _), base = world_of(50, 0)[0].values(), world_of(50, 0)[1]
+    base[COST][:5] = np.nan  # users who cannot be judged, whatever the lists
+    own.values[COST][:, :5] = np.nan
+    weights = Weights.drawn(50, 2, 3)
+    found = drawn_curves(own, base, "subtopic_coverage@10", weights.users)
+    rows = np.repeat(np.arange(50), weights.users[:, 2].astype(int))
+    expected = 1 - np.nanmean(own.values[COST][:, rows].astype(float), 1) / np.nanmean(base[COST][rows])
+    np.testing.assert_allclose(found.losses[:, 2], expected)
+    twice = over_seeds([found, Curves(found.losses + 1, found.gains)], np.array([[1.0, 1.0], [2.0, 0.0]] * 2))
+    np.testing.assert_allclose(twice.losses[:, 0], found.losses[:, 0] + 0.5)
+    np.testing.assert_allclose(twice.losses[:, 1], found.losses[:, 1])
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small contest: two rivals with two choices, two goals."""
+    rivals = {
+        name: Method(name, it.make, (it.space[0], it.space[-1]), it.together)
+        for name, it in RIVALS.items()
+        if name in ("xquad_uniform", "exposure")
+    }
+    monkeypatch.setattr(grid, "RIVALS", rivals)
+    for module in (grid, verdict):
+        monkeypatch.setattr(module, "GOALS", ("subtopic_coverage@10", "gini@10"))
+
+
+def test_a_small_world_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:
+    world = World("ml-latest-small", "bprmf")
+
+    def run() -> list[str]:
+        steps: list[str] = []
+        grid.curves_of_world(
+            [Case(world, seed, small, tmp_path, "cpu") for seed in range(2)], steps.append, LocalExecutor()
+        )
+        return steps
+
+    steps = run()
+    assert len(steps) == len(set(steps)) > 15
+    found = world_verdicts(tmp_path, world, 2)
+    assert [(cell.goal, cell.level) for cell, _ in found] == [
+        (goal, level) for goal in verdict.GOALS for level in (0.01, 0.02, 0.05)
+    ]
+    covered = found[2][0]
+    assert covered.ours.gain.low > 0
+    assert [it.method for it in covered.rivals] == ["greedy:subtopic_coverage", "xquad_uniform"]
+    assert covered.best_name == "xquad_uniform"
+    assert covered.scores_alone.choice["history_weight"] == 0
+    assert {it.method for it in covered.others} >= {"popularity", "paper's CMB, learned"}
+    keep_verdicts(tmp_path, world, found)
+    record = record_of(tmp_path, [world, World("ml-1m", "bprmf")])
+    assert [it["world"] for it in record["worlds"]] == [world.slug], "a world that is not decided is left out"
+    pooled = next(it for it in record["pooled"] if (it["goal"], it["level"]) == (covered.goal, covered.level))
+    assert pooled["lead"]["value"] == pytest.approx(covered.greedy.value, rel=1e-5)
+    assert run() == [], "finished pieces are not made again"
+    lost = tmp_path / world.slug / "seed-1" / "test" / "exposure.npz"
+    before = dict(np.load(lost))
+    lost.unlink()
+    assert len(run()) == 1
+    assert all(np.array_equal(array, before[name], equal_nan=True) for name, array in np.load(lost).items())
+
+
+def test_trade_offs_lie_where_losses_cross_the_levels(small: Dataset) -> None:
+    split = small.split("random", seed=0)
+    problem = Problem(
+        make_model("bprmf", epochs=3, patience=None).fit(split, seed=0), split, small.categories, "validation"
+    )
+    method = RIVALS["xquad_uniform"]
+    found = curve(method, method.space[0], problem, ("subtopic_coverage@10",))
+    assert (np.diff(found.trade_offs) > 0).all()
+    again = curve(method, method.space[0], problem, ("subtopic_coverage@10",), found.trade_offs.tolist())
+    for name, values in found.values.items():
+        np.testing.assert_array_equal(values, again.values[name])
+
+
+def test_a_second_stage_knows_history_and_popularity(small: Dataset, tmp_path: Path) -> None:
+    plain, second = (
+        Case(World("ml-latest-small", name), 0, small, tmp_path, "cpu") for name in ("bprmf", "bprmf+history")
+    )
+    assert isinstance(second.model, ScoredCandidates)
+    before, after = (
+        np.nanmean(case.validation.judge(case.validation.base_lists, (COST,))[COST]) for case in (plain, second)
+    )
+    assert after >= before, "weights of 0 are among those that validation chooses from"
 
 
 def test_hypervolume() -> None:
@@ -113,75 +190,13 @@ def test_hypervolume() -> None:
     assert hypervolume([(0.0, 0.1), (0.05, 0.05)], 0.1) == pytest.approx(100), "a dominated point adds nothing"
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A small contest: two rivals, four trials, one ceiling, two stops of a path."""
-    rivals = {name: RIVALS[name] for name in ("xquad_uniform", "exposure")}
-    for module in (grid, verdict):
-        monkeypatch.setattr(module, "RIVALS", rivals)
-    monkeypatch.setattr(tuning, "CHOICES", 2)
-    monkeypatch.setattr(grid, "STRENGTHS", (0.5, 2.0))
-    monkeypatch.setattr(promotion, "GOALS", ("subtopic_coverage",))
-    monkeypatch.setattr(promotion, "RELEVANCE", (0.5,))
-    monkeypatch.setattr(grid, "ceilings", lambda problem: [ceilings.coverage_ceiling(problem, 0.3)])
-    for term in (GoalTerm, ShownOften):
-        monkeypatch.setattr(term, "steps", (0.05, 0.2))
-
-
-def test_a_small_grid_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:
-    steps: list[str] = []
-    worlds = (World("ml-latest-small", "bprmf"),)
-
-    def run(note: Any, seeds: int = 2) -> None:
-        grid.compare(
-            worlds,
-            lambda _: small,
-            tmp_path,
-            seeds=seeds,
-            trials=4,
-            device="cpu",
-            on_step=note,
-        )
-
-    run(steps.append)
-    assert len(steps) == len(set(steps)) > 20
-    cells = table(tmp_path, worlds, seeds=2)
-    assert len(cells) == 10
-    for cell in cells:
-        assert {duel.rival.method for duel in cell.duels} == {"greedy", "xquad_uniform", "exposure", "reweighted_bpr"}
-        assert cell.outcome in ("won", "tied", "lost")
-        assert cell.served is not None
-        assert cell.to_dict()["ours"]["gain"] == cell.ours.gain
-    covered = next(cell for cell in cells if (cell.goal, cell.budget) == ("subtopic_coverage@10", 0.05))
-    assert covered.ours.gain > 0.1
-    assert covered.served.gain > 0.9 * covered.ours.gain  # type: ignore[union-attr]
-    assert covered.unit == "users"
-    kept = contest_record(tmp_path, worlds, cells, seeds=2)
-    assert len(json.loads(json.dumps(kept))["cells"]) == 10
-    assert len(kept["certificates"]) == 5 * 3
-    for row in kept["certificates"]:
-        assert row["trade_off"] is None or row["loss"] <= row["budget"]
-    assert kept["seconds"]["ml-latest-small-bprmf-random"] > 0
-    again: list[str] = []
-    run(again.append)
-    assert not again, "finished pieces are not run again"
-    lost = tmp_path / "ml-latest-small-bprmf-random" / "seed-1" / "test" / "exposure.npz"
-    before = dict(np.load(lost))
-    lost.unlink()
-    run(again.append)
-    assert len(again) == 1
-    assert all(np.array_equal(array, before[name], equal_nan=True) for name, array in np.load(lost).items())
-
-
 def test_a_model_trained_elsewhere_is_used(small: Dataset, tmp_path: Path) -> None:
-    """Scores without vectors, put into the folder: nothing is trained, and dials are not judged."""
+    """Scores without vectors, put into the folder: nothing is trained."""
     case = Case(World("ml-latest-small", "elsewhere"), 0, small, tmp_path)
     items = np.argsort(np.random.default_rng(0).random((case.split.n_users, case.split.n_items)), 1)[:, :60]
     case.folder.mkdir(parents=True)
     np.savez(case.folder / "model.npz", items=items, scores=np.tile(-np.arange(60, dtype=np.float32), (len(items), 1)))
     assert isinstance(case.model, ScoredCandidates)
-    assert not case.has_vectors
-    assert "promotion" not in grid.methods(case)
     np.testing.assert_array_equal(case.model.items, items)
 
 

@@ -1,4 +1,4 @@
-"""The flow of exposure against brute force and a linear program, and BPR with reweighted positives."""
+"""The flow of exposure against brute force and a linear program."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compare import run
 from contest.cases import World
-from contest.contest import compare
-from contest.reweighted import _WeightedTriples, positive_weights, train_reweighted
-from recprism.data.categories import Categories
-from recprism.data.sparse_rows import SparseRows
 from recprism.errors import MissingDependencyError
 
 
@@ -83,39 +80,5 @@ def test_empty_places_stay_empty() -> None:
 def test_without_or_tools_a_contest_does_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "ortools.graph.python", None)
     with pytest.raises(MissingDependencyError, match=r"needs ortools, .* pip install 'recprism\[contest\]'"):
-        compare((World("ml-latest-small", "bprmf"),), lambda _: pytest.fail("nothing is read"), tmp_path)
+        run([World("ml-latest-small", "bprmf")], lambda _: pytest.fail("nothing is read"), tmp_path, 1)
     assert not list(tmp_path.iterdir())
-
-
-def test_rare_categories_of_a_user_weigh_more() -> None:
-    train = SparseRows.from_pairs(np.array([0, 0, 0, 0, 1]), np.array([0, 1, 2, 3, 0]), (2, 5))
-    categories = Categories.from_pairs(np.arange(4), ["a", "a", "a", "b"], n_items=5)
-    weights = positive_weights(train, categories, 1.0)  # shares .75 and .25: inverse 4/3 and 4, their mean is 2
-    np.testing.assert_allclose(weights, [2 / 3, 2 / 3, 2 / 3, 2.0, 1.0])
-    np.testing.assert_allclose(positive_weights(train, categories, 0.0), 1.0)
-
-
-def test_positives_are_drawn_by_weight() -> None:
-    import torch
-
-    train = SparseRows.from_pairs(np.zeros(3, np.int64), np.arange(3), (1, 5))
-    triples = _WeightedTriples(train, 1, torch.device("cpu"), np.array([1.0, 2.0, 0.0]))
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.cat([batch.positives for _ in range(600) for batch in triples.batches(2, generator)])
-    share = torch.bincount(drawn, minlength=3) / len(drawn)
-    assert share[2] == 0
-    assert share[1] == pytest.approx(2 / 3, abs=0.04)
-
-
-@pytest.mark.slow
-def test_more_strength_makes_lists_more_diverse(small: Any) -> None:
-    split = small.split("random", seed=0)
-    from recprism.budget.problem import Problem
-
-    covered = []
-    for strength in (0.0, 1.0):
-        factors = train_reweighted(split, small.categories, strength, dataset="ml-latest-small", seed=0, device="cpu")
-        problem = Problem(factors, split, small.categories, "test")
-        name = "subtopic_coverage@10"
-        covered.append(float(np.nanmean(problem.judge(problem.base_lists, (name,))[name])))
-    assert covered[1] > 1.02 * covered[0]

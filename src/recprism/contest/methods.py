@@ -30,7 +30,7 @@ from recprism.rule.rule import Rule
 
 DEPTHS = (50, 100, 200, 500)
 """Numbers of candidates that every method may choose from."""
-HISTORY_WEIGHTS = (0.0, 0.1, 0.2, 0.4)
+HISTORY_WEIGHTS = (0.0, 0.2, 0.4)
 """Weights of the user's history that every method may use; 0.2 is what a path uses untuned."""
 SHOWINGS = (1, 5, 20)
 """Showings of an item that earn a bonus in the flow of exposure."""
