@@ -43,12 +43,15 @@ class Exchanges:
         self.names = list(problem.categories.names)
         self.matrix = problem.categories.dense().astype(np.float64)
         self.problem = problem
-        ranked, scores = (array[user, : rule.candidates] for array in problem.candidates)
+        ranked, scores = (it[0] for it in problem.candidates_after([], rule.candidates, np.array([user]), rule.boosts))
         real = ranked >= 0
         low, high = scores[real].min(), scores[real].max()
         self.rank = {item: at for at, item in enumerate(ranked[real].tolist())}
         scaled = (scores[real] - low) / (high - low if high > low else 1.0)
         self.relevance = dict(zip(ranked[real].tolist(), scaled.tolist(), strict=True))
+        boosts = np.zeros(problem.base.n_items) if rule.boosts is None else rule.boosts
+        span = float(high - low) or 1.0
+        self.boost = {item: float(boosts[item]) / span for item in self.relevance}
         n = len(self.names)
         amount = np.zeros(n)
         for item in problem.history.row(user).tolist():
@@ -87,7 +90,7 @@ class Exchanges:
             filled = sum(self.weights[category] * log1p(n) for category, n in times.items())
             total += (1 - t) * self.rule.history_weight * filled / log1p(k)
         if price:
-            for goal, weight in self.rule.goals.items():
+            for goal, weight in self.rule.goal.searched.items():
                 total += t * weight * self.rule.units[goal] * self._goal(goal, items, own, bare, hidden)
         return float(total)
 
@@ -118,16 +121,28 @@ class Exchanges:
         return total
 
     def margin(
-        self, place: int, other: int, *, price: bool = True, history: bool = True, hidden: Collection[int] = NONE
+        self,
+        place: int,
+        other: int,
+        *,
+        price: bool = True,
+        history: bool = True,
+        boost: bool = True,
+        hidden: Collection[int] = NONE,
     ) -> float:
-        """Return the value of the list minus that with another item in one place; the arguments are those of ``value``.
+        """Return the value of the list minus that with another item in one place.
+
+        The arguments are those of ``value``; without ``boost``, the item at the place has none.
 
         Lists whose order has no value stay in the order of rank.
         """
         there = [*self.items[:place], other, *self.items[place + 1 :]]
-        if all(SEARCHED[goal].price != SEARCHED["alpha_ndcg"].price for goal in self.rule.goals):
+        if all(SEARCHED[goal].price != SEARCHED["alpha_ndcg"].price for goal in self.rule.goal.searched):
             there.sort(key=self.rank.__getitem__)
         own = self.value(self.items, price=price, history=history, bare=place, hidden=hidden)
+        if not boost:
+            discount = [1 / log2(at + 2) for at in range(len(self.items))]
+            own -= (1 - self.t) / sum(discount) * self.boost[self.items[place]] * discount[place]
         return own - self.value(there, price=price, history=history)
 
     def is_lost(self, place: int, other: int, *, without: str = "", hidden: Collection[int] = NONE) -> bool:
@@ -136,12 +151,12 @@ class Exchanges:
         Args:
             place: The place, from 0.
             other: The item that it replaced.
-            without: "price", "history" or "price and history": what does not count.
+            without: "price", "history" or "boost": what does not count.
             hidden: Categories that the item does not have.
         """
         price = "price" not in without
         history = "history" not in without and (price or self.personal)  # an even history is variety
-        margin = self.margin(place, other, price=price, history=history, hidden=hidden)
+        margin = self.margin(place, other, price=price, history=history, boost=without != "boost", hidden=hidden)
         worse = self.rank[other] < self.rank[self.items[place]]
         return margin < -TIED or (margin <= TIED and worse)
 
@@ -159,13 +174,13 @@ class Exchanges:
         found: list[str] = []
         if claims.none_alone:  # a claim about the rule run again, see ``FullReruns``
             return found
-        if self.is_lost(place, other):
-            return ["it claims a cause for an exchange that is lost"] if claims.variety or claims.history else []
-        price, history = (self.is_lost(place, other, without=it) for it in ("price", "history"))
-        found += ["wrong driver"] if claims.variety and not price else []
-        found += ["the history is not needed"] if claims.history and not (history and self.personal) else []
-        found += ["variety decides here, and not elsewhere"] if claims.variety_elsewhere and price else []
-        found += ["the history decides here, and not elsewhere"] if claims.history_elsewhere and history else []
+        if self.is_lost(place, other):  # other places can be why it is there
+            return ["it claims a cause for an exchange that is lost"] if any(claims.here.values()) else []
+        for what, claimed in claims.here.items():
+            found += [f"wrong: {what}"] if claimed and not self.is_lost(place, other, without=what) else []
+        for what, claimed in claims.elsewhere.items():
+            found += [f"decides here: {what}"] if claimed and self.is_lost(place, other, without=what) else []
+        found += ["wrong: history"] if claims.history and not self.personal else []
         found += self._wrong_names(claims, place, other)
         return found
 
@@ -195,15 +210,13 @@ class Claims:
     """
 
     def __init__(self, words: str, names: list[str]) -> None:
-        self.none_alone = "either alone is enough" in words
+        self.none_alone = bool(re.search("either alone is enough|any two of them are enough", words))
         elsewhere = re.search(r"because other places changed ([^;]*)", words)
-        self.variety_elsewhere, self.history_elsewhere = (
-            bool(elsewhere) and it in elsewhere[1]  # type: ignore[index]
-            for it in ("for variety", "to match your history")
-        )
-        words = words.replace(elsewhere[0], "") if elsewhere else words
-        self.variety = "for variety" in words
-        self.history = "match your history" in words
+        own, moved = (words.replace(elsewhere[0], ""), elsewhere[1]) if elsewhere else (words, "")
+        said = {"price": "for variety", "history": "to match your history", "boost": "boost"}
+        self.here = {what: it in own for what, it in said.items()}
+        self.elsewhere = {what: it in moved for what, it in said.items()}
+        self.history, words = self.here["history"], own
         about = re.search(r"for variety(?:: (.*?)\.$| \((.*?)\))", words)
         detail = (about[1] or about[2]) if about else ""
         self.together = bool(re.search(r" together(,|$)", detail))
@@ -252,7 +265,7 @@ class FullReruns:
             categories=matrix,
             user_categories=self.problem.features.intents(self.problem.seen.n_rows)[row],
         )
-        items, scores = self.problem.candidates_after([], self.rule.candidates, row)
+        items, scores = self.problem.candidates_after([], self.rule.candidates, row, self.rule.boosts)
         method = self.problem.constrained(self.rule.reranker(), users=row, k=self.rule.k)
         pool, pins = method.pool_and_pins(items, scores, self.rule.k, features)
         chosen = method.inner.choose(pool, int((pins < 0).sum()), features).numpy()
@@ -266,17 +279,19 @@ class FullReruns:
             claims: What ``for_users`` of its reason claims.
             item: Its number.
         """
-        price, history = item in self.at_price_0, self.personal and item in self.without_history
+        stays = {"price": item in self.at_price_0}
+        if self.personal:
+            stays["history"] = item in self.without_history
+        if self.rule.boosts is not None and self.rule.boosts[item] > 0:
+            boosts = np.where(np.arange(len(self.rule.boosts)) == item, 0.0, self.rule.boosts)
+            stays["boost"] = item in self._list(replace(self.rule, boosts=boosts))
         if claims.none_alone:
-            return [f"{what} alone decides" for what, stays in (("price", price), ("history", history)) if not stays]
-        variety = claims.variety or claims.variety_elsewhere
-        of_history = claims.history or claims.history_elsewhere
-        found = ["there at price 0"] if variety and price else []
-        found += ["there without the history"] if of_history and (history or not self.personal) else []
+            return [f"{what} alone decides" for what, it in stays.items() if not it]
+        said = {what: claims.here[what] or claims.elsewhere[what] for what in claims.here}
+        found = [f"there without: {what}" for what, it in said.items() if it and stays.get(what, True)]
+        found += [f"silent: leaves without: {what}" for what, it in stays.items() if not it and not said[what]]
         for some, together in ((claims.for_variety, claims.together), (claims.for_history, claims.history_together)):
             sets = [some] if together else [[it] for it in some]
             if any(self.stays_without(item, it) for it in sets if it):
                 found.append("there without the categories")
-        found += ["silent: leaves at price 0"] if not variety and not price else []
-        found += ["silent: leaves without the history"] if self.personal and not of_history and not history else []
         return found

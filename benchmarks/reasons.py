@@ -4,10 +4,10 @@
 
 BPRMF, the test part, lists of ten. "Exchange": the item that was replaced comes back into the place, and the other
 places stay. Plain loops value both lists. "Rerun": the rule makes the whole list again at price 0, without the history,
-or from data in which the item lacks the named categories. A claim is wrong if the item is still there. A sentence is
-silent if the item leaves for a cause that it does not name. "Before": the strongest part of the difference names the
-cause, and every category that no other item of the list has is named. "Said": how often each sentence occurs, without
-names.
+without the boost of the item, or from data in which the item lacks the named categories. A claim is wrong if the item
+is still there. A sentence is silent if the item leaves for a cause that it does not name. "Before": the strongest part
+of the difference names the cause, and every category that no other item of the list has is named. "Said": how often
+each sentence occurs, without names.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from recprism.explain import Reason
 from recprism.explain.reasons.questions import why_newcomers
 from recprism.rule import Rule
 
-GOALS = {"subtopic_coverage": 0.1375, "alpha_ndcg": 0.1375, "subtopic_coverage+ilad_subtopics": 0.1375}
+GOALS = dict.fromkeys(
+    ("subtopic_coverage", "alpha_ndcg", "subtopic_coverage+ilad_subtopics", "subtopic_coverage+gini"), 0.1375
+)
 DATA = ("ml-latest-small", "ml-1m", "hetrec2011-lastfm-2k")
 
 

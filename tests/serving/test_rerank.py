@@ -24,7 +24,7 @@ from recprism.data.categories import Categories
 from recprism.data.interactions import HistoryOrder
 from recprism.data.split import Split
 from recprism.errors import InputError
-from recprism.explain.reasons.questions import why_list
+from recprism.explain.reasons.questions import what_if, why_list, why_not
 from recprism.forms import RuleFile, collect_rule
 from recprism.models import Factors
 from recprism.rule import Rule
@@ -557,6 +557,51 @@ def test_boosts_choose_the_items_and_own_scores_put_them_in_order() -> None:
     assert any(online.rerank(**request_of(problem, user)).swaps for user in range(USERS))
     with pytest.raises(InputError, match="at one price"):
         online.rerank(**request_of(problem, 0), price=0.1)
+
+
+@pytest.mark.parametrize("goal", ["gini", "sc+gini"])
+def test_reasons_under_boosts(goal: str) -> None:
+    """The same online and offline; every cause by running the rule again without it."""
+    problem, said = world(4), set()
+    boosts = np.maximum(np.random.default_rng(0).standard_normal(ITEMS), 0.0)
+    rule = replace(rule_at(problem, goal, 0.05), boosts=boosts)
+    online, lists, ids = served(problem, rule), problem.rank(rule)[0], problem.split.item_ids.tolist()
+    discount = 1 / np.log2(np.arange(2.0, problem.k + 2))
+    for user, row in enumerate(problem.split.user_ids.tolist()):
+        found, raised = online.rerank(**request_of(problem, user)).reasons, raised_of(problem, user, boosts)
+        span = max(raised.values()) - min(raised.values())
+        for place, (ours, theirs) in enumerate(zip(found, why_list(problem, rule, row), strict=True)):
+            a, b = ours.to_dict(), theirs.to_dict()
+            assert {name for name in a if not same(a[name], b[name])} == set(), (a, b)
+            if not ours.newcomer or ours.replaced is None:
+                continue
+            item, other = int(lists[user, place]), ids.index(ours.replaced.item)
+            ways = {"price": rule.at(0.0), "history": replace(rule, history_weight=0.0)}
+            ways["boost"] = replace(rule, boosts=np.where(np.arange(ITEMS) == item, 0.0, boosts))
+            gone = {it for it, way in ways.items() if item not in problem.rank(way, users=np.array([user]))[0][0]}
+            assert {*ours.goes_without} == gone
+            margin, parts = ours.replaced.margin, ours.replaced.parts
+            assert sum(parts.values()) == pytest.approx(margin)
+            if goal == "gini":
+                worth = discount[place] / discount.sum() / span
+                assert margin == pytest.approx(worth * (raised[item] - raised[other]), abs=1e-6)
+                assert parts["boost"] == pytest.approx(worth * (boosts[item] - boosts[other]), abs=1e-6)
+                assert ours.for_users() == "Added because it is boosted for all users."
+            said.add(ours.for_users())
+        outside = next(it for it in raised if it not in lists[user])
+        assert why_not(problem, rule, row, ids[outside]).sentence()
+        assert "points less" in what_if(problem, rule, row, without=ids[lists[user, 0]]).sentence()
+    assert goal == "gini" or any("boosted" in it for it in said) < len(said), said
+    with pytest.raises(InputError, match="at one price"):
+        online.rerank(**request_of(problem, 0), entry_prices=True)
+    with pytest.raises(InputError, match="at one price"):
+        what_if(problem, rule, row, price=0.1)
+
+
+def raised_of(problem: Problem, user: int, boosts: Any) -> dict[int, float]:
+    """Item number -> score with its boost."""
+    items, scores = (array[user].tolist() for array in problem.candidates)
+    return {item: score + boosts[item] for item, score in zip(items, scores, strict=True) if item >= 0}
 
 
 def test_a_pin_leaves_the_other_places_to_boosted_items() -> None:

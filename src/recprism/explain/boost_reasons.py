@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from recprism.errors import InputError
+from recprism.explain.reasons.codes import BOOSTED
 from recprism.rule.boosts import ItemBoosts
-
-BOOSTED = "lifted_exposure"
-"""The reason code of a boost. It does not change between versions."""
 
 
 @dataclass(frozen=True)

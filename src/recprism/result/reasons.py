@@ -114,17 +114,7 @@ def newcomer_reasons(
         return {}
     if rule.goal.function is not None:
         return dict.fromkeys(new, f"Chosen by the rule for {rule.goal.function.name}, a function of whole lists.")
-    if rule.boosts is not None:
-        return {item: _why_boosted(problem, rule.boosts, item) for item in new}
     user = problem.split.user_ids[row : row + 1].tolist()[0]
     found = {it.item: it.in_brief(name) for it in questions.why_newcomers(problem, rule, user)}
     ids = problem.split.item_ids[new].tolist()
     return {item: found[own] for item, own in zip(new, ids, strict=True)}
-
-
-def _why_boosted(problem: Problem, boosts: NDArray[np.float64], item: int) -> str:
-    """Describe a newcomer under a rule with boosts, which are the same for all users."""
-    if not boosts[item]:
-        return "Chosen by the rule together with items that are boosted for all users."
-    before = int((problem.base_lists == item).any(1).sum())
-    return f"Boosted for all users: {before:,} of {len(problem.base_lists):,} lists showed it before."

@@ -107,3 +107,18 @@ def check_time_limit(seconds: Any) -> None:
     """Refuse a time limit that is no number."""
     if isinstance(seconds, bool) or not isinstance(seconds, float | int | None):
         raise InputError(f"time_limit is a number of seconds, not {seconds!r}")
+
+
+def known_options(request: Mapping[str, Any], options: Sequence[str]) -> Mapping[str, Any]:
+    """Return the arguments of a request of a batch.
+
+    Raises:
+        InputError: If one is unknown, or candidates or scores are missing.
+    """
+    for name in request:
+        if name not in options:
+            raise InputError(f"there is no option {name!r}; there are {', '.join(options)}")
+    for name in options[:2]:
+        if name not in request:
+            raise InputError(f"it has no {name}; candidates and scores are needed")
+    return request

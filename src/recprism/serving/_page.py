@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id, canonical_text
 from recprism.explain.reasons.codes import GRID, PRECISION, first_present
 from recprism.explain.reasons.compared import Candidates, Compared, Differences, Groups, as_rows, compare
-from recprism.explain.reasons.reruns import Reruns
+from recprism.explain.reasons.reruns import Boosts, Reruns
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
 from recprism.rule.earlier import stacked_earlier
@@ -50,6 +50,8 @@ class Page:
         intents: The user's weights of categories.
         fields: The fields of the request.
         shown: The items of earlier pages; None if nothing was shown.
+        plain: The same without boosts; None for a rule without them.
+        spared: Item number -> the same without the boost of this item.
     """
 
     def __init__(
@@ -62,7 +64,10 @@ class Page:
         intents: Intents,
         fields: Fields,
         shown: Shown | None = None,
+        plain: Page | None = None,
+        spared: Callable[[int], Page] | None = None,
     ) -> None:
+        self.plain, self._spared = plain or self, spared
         self.rule, self.k, self.all, self.intents = rule, k, pool, intents
         self.shown, self.earlier = shown, None if shown is None or not shown.ids else shown.earlier(rule)
         self.asked = constraints.by_place
@@ -132,6 +137,22 @@ class Page:
     def _score_of(self, item: Id) -> float:
         return self._ranked.get(canonical_text(item), (0, float("nan")))[1]
 
+    @cached_property
+    def replaceable(self) -> NDArray[np.int64]:
+        """Positions of the list by relevance alone, without pins; -1 for an item that boosts push out of the pool."""
+        if self.plain is self:
+            return self.base
+        at = {given: place for place, given in enumerate(self.pool.order)}
+        return np.array([at.get(self.plain.pool.order[it], -1) for it in self.plain.base.tolist()], np.int64)
+
+    def _stays_without_boost(self, at: int, trade_off: float) -> bool:
+        """Whether the candidate at a position is in the list without its boost; True if it has none."""
+        if self._spared is None or self.pool.boost is None or self.pool.boost[at] == 0:
+            return True
+        number = int(self.pool.numbers[at])
+        other = self._spared(number)
+        return bool((other.pool.numbers[search([other], trade_off, reasons=False)[0].chosen] == number).any())
+
     def _rank_of(self, item: Id) -> int | None:
         return self._ranked.get(canonical_text(item), (None, 0.0))[0]
 
@@ -156,6 +177,7 @@ class Page:
     ) -> Compared:
         """Compare each item of the whole list with others; ``base`` has the item numbers of that by relevance alone."""
         assert searched.differences is not None
+        goals, boost = _goals([self], trade_off), self.pool.boost
         return Compared(
             numbers=found.numbers,
             pinned=found.pinned,
@@ -164,7 +186,7 @@ class Page:
             relevance=self.pool.relevance,
             ranks=self.pool.ranks,
             id_at=self.pool.id_at,
-            pinned_ranks={item: self._rank_of(item) for item in self.pinned_ids.values()},
+            pinned_ranks={item: self.plain._rank_of(item) for item in self.pinned_ids.values()},
             differences=searched.differences,
             categories=self.rule.categories,
             names=self.rule.file.names,
@@ -175,11 +197,13 @@ class Page:
                 items=self.pool.numbers,
                 relevance=self.pool.relevance,
                 places=self.free,
-                goals=_goals([self], trade_off),
+                goals=goals,
                 at_price_0=lambda: _goals([self], 0.0),
                 repaired=self.repaired,
                 by_vectors=self.rule.vectors is not None,
+                stays_without_boost=lambda at: self._stays_without_boost(at, trade_off),
             ),
+            boosts=None if boost is None else Boosts.of(boost, goals, by_rank=self.rule.by_rank and not self.is_spaced),
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
         )
 
@@ -236,7 +260,7 @@ def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Se
     chosen = [page.repaired(own) for page, own in zip(pages, unrepaired, strict=True)]
     differences: Sequence[Differences | None] = [None] * len(pages)
     if reasons:
-        base, goals, groups = [page.base for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
+        base, goals, groups = [page.replaceable for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
         rule = pages[0].rule
         by_rank = rule.by_rank and not pages[0].is_spaced
         how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": rule.vectors is not None, "groups": groups}
@@ -248,7 +272,7 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
     """Return positions of the lists, (m,) each, without regard to shares and fields."""
     rule, free = pages[0].rule, pages[0].free
     starts = [np.arange(min(free, len(page.pool))) for page in pages]
-    if not rule.file.goals and rule.boosts is not None:  # boosts choose the items; own scores put them in order
+    if rule.by_boosts:
         own = [page.pool.own[start] for page, start in zip(pages, starts, strict=True)]
         return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:

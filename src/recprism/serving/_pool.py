@@ -25,9 +25,10 @@ class Pool:
         scores: Scores as given, (n,).
         own: The same with dials, (n,).
         relevance: Scores with boosts and dials, scaled to 0 .. 1, (n,).
-        ranks: Ranks by relevance alone among all candidates, (n,), from 1.
+        ranks: Ranks by relevance alone, without boosts, among all candidates, (n,), from 1.
         unknown: Ids that the export does not know.
         rest: Id and score of the candidates that the rule does not look at, the best first.
+        boost: What its boost adds to the relevance of each, (n,); None without boosts.
     """
 
     given: list[Id]
@@ -39,6 +40,7 @@ class Pool:
     ranks: NDArray[np.int64]
     unknown: tuple[Id, ...]
     rest: list[tuple[Id, float]]
+    boost: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.order)
@@ -66,7 +68,8 @@ class Pool:
             return self
         order, relevance = np.array(self.order)[stay].tolist(), _scaled(self.relevance[stay])
         arrays = (self.numbers[stay], self.scores[stay], self.own[stay], relevance, self.ranks[stay])
-        return Pool(self.given, order, *arrays, self.unknown, self.rest)
+        boost = None if self.boost is None else self.boost[stay] / _span(self.relevance[stay])
+        return Pool(self.given, order, *arrays, self.unknown, self.rest, boost)
 
 
 def make_pool(
@@ -79,6 +82,7 @@ def make_pool(
     out: set[str],
     dials: Mapping[int, float],
     boosted: bool = True,
+    spared: int = -1,
 ) -> Pool:
     """Rank candidates.
 
@@ -91,6 +95,7 @@ def make_pool(
         out: Ids that are not shown, as text.
         dials: Column -> share of the score range.
         boosted: Whether boosts of items count.
+        spared: Number of an item whose boost does not count.
 
     Raises:
         InputError: If scores and candidates do not fit together, or a candidate occurs twice.
@@ -101,11 +106,15 @@ def make_pool(
     all_shown = check_candidates(ids, numbers, unknown, score, distinct=all_known) and not out
     raised = own = score + _dialled(rule, numbers, score, dials) if dials else score
     if boosted and rule.boosts is not None:
-        raised = own + rule.boosts[numbers]
+        raised = own + np.where(numbers == spared, 0.0, rule.boosts[numbers])
     order = np.argsort(-raised, kind="stable")
     if not all_shown:
         shown = np.array([canonical_text(one) not in out for one in ids], np.bool_) & (score > -np.inf)
         order = order[shown[order]]
+    ranks, boost = np.arange(1, len(order) + 1), None
+    if raised is not own:
+        ranks = np.argsort(np.argsort(-own[order], kind="stable"), kind="stable") + 1
+        boost = (raised - own)[order]
     left: list[tuple[Id, float]] = []
     if len(order) > max(depth, k):
         order, rest = order[: max(depth, k)], order[max(depth, k) :]
@@ -113,8 +122,10 @@ def make_pool(
     ranked = score[order]
     dialled = ranked if own is score else own[order]
     relevance = _scaled(dialled if raised is own else raised[order])
-    arrays = (numbers[order], ranked, dialled, relevance, np.arange(1, len(order) + 1))
-    return Pool(ids, order.tolist(), *arrays, unknown, left)
+    if boost is not None:
+        boost = boost[: len(order)] / _span(raised[order])
+    arrays = (numbers[order], ranked, dialled, relevance, ranks[: len(order)])
+    return Pool(ids, order.tolist(), *arrays, unknown, left, boost)
 
 
 def _dialled(
@@ -133,5 +144,9 @@ def _scaled(score: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale ranked scores to 0 .. 1; equal ones become 0."""
     if not len(score):
         return score
-    first, last = float(score[0]), float(score[-1])
-    return np.asarray((score - last) / ((first - last) or 1.0))
+    return np.asarray((score - float(score[-1])) / _span(score))
+
+
+def _span(score: NDArray[np.float64]) -> float:
+    """Return the range of ranked scores; 1 if they are equal."""
+    return float(score[0]) - float(score[-1]) or 1.0 if len(score) else 1.0

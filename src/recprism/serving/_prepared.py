@@ -48,7 +48,8 @@ class PreparedRule:
             and no boost.
         indptr: The categories of item i are indices[indptr[i]:indptr[i + 1]], (n_items + 2,).
         boosts: What is added to the score of each item, (n_items + 1,); None without goals of exposure.
-        by_rank: Whether no goal looks at the order inside a list.
+        by_boosts: Whether boosts alone choose the items of a list; own scores put them in order.
+        by_rank: Whether lists are in the order of rank: no goal looks at the order, and not boosts alone choose items.
         function: The goal that is a function of a list, if there is one.
         vectors: Vectors of the items and what they are multiplied by; None if no goal looks at their distances.
     """
@@ -62,7 +63,8 @@ class PreparedRule:
         self.boosts = None if file.boosts is None else np.append(file.boosts, 0.0)
         self._shown = np.zeros(1, np.int64) if not file.goals else np.zeros(self.unknown + 1, np.int64)
         terms = search_terms(file.goals)
-        self.by_rank = not any(it.by_order for it in terms)
+        self.by_boosts = not file.goals and self.boosts is not None
+        self.by_rank = not self.by_boosts and not any(it.by_order for it in terms)
         self.function = next((it.function for it in terms if it.function is not None), None)
         self.vectors = (file.unit, self._known) if any(it.by_vectors for it in terms) else None
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
@@ -70,8 +72,6 @@ class PreparedRule:
     @property
     def no_reasons(self) -> str:
         """Why the rule cannot say why an item is in a list; empty if it can."""
-        if self.boosts is not None:
-            return "this rule boosts items for all users, and `recprism explain RUN` says why each is boosted"
         return "" if self.function is None else NO_REASONS.format(self.function.name)
 
     @cached_property
@@ -173,7 +173,7 @@ class PreparedRule:
 
     def goal_arrays(self, trade_off: float, k: int, intents: NDArray[np.float64], earlier: Earlier) -> tuple[Any, ...]:
         """Return what the kernels need to value a list of ``k`` places at a trade-off."""
-        prices, discount, fading, filling = self._terms(trade_off, k)
+        prices, discount, fading, filling = self._terms(0.0 if self.by_boosts else trade_off, k)
         properties = (self.indptr, self.file.indices, len(self.file.names), self.file.unit, self._known)
         return (*properties, self._shown, prices, discount, fading, intents, filling, *earlier)
 

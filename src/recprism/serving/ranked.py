@@ -69,8 +69,7 @@ class Ranked:
     def reasons(self) -> tuple[Reason, ...]:
         """The reason of each item, in the order of the list.
 
-        There are none if they were not asked for, for a fallback, and for rules with boosts: these are the same for
-        every user, and `recprism explain RUN` says why each item has its boost.
+        There are none if they were not asked for, for a fallback, and for a goal that is a Python function.
         """
         return tuple(Reason.from_dict(it) for it in self._plain_reasons())
 

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from inspect import signature
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from recprism.forms.differences import BOOSTED_FROM, Asked, differences
 from recprism.forms.rule_file import RuleFile
 from recprism.rule.constraints.constraints import NONE, Constraints
 from recprism.rule.constraints.fields import read_fields
-from recprism.serving._inputs import as_dials, as_ids, check_time_limit, list_length
+from recprism.serving._inputs import as_dials, as_ids, check_time_limit, known_options, list_length
 from recprism.serving._page import Page, Searched, search
 from recprism.serving._pool import make_pool
 from recprism.serving._prepared import PreparedRule, check_bans
@@ -34,6 +35,7 @@ from recprism.serving.ranked import Ranked
 Index = Callable[[NDArray[np.float32], int], tuple[Sequence[Id], ArrayLike]]
 """A search by vector: a user vector and a number in, ids and scores of the best items out."""
 AT_A_TIME = 128  # requests of a batch that are searched together
+NO_ENTRY = "this rule boosts items for all users at one price, so there are no entry prices"
 
 
 def load_rule(
@@ -268,7 +270,7 @@ class ServedRule:
     def _read_one(self, number: int, request: Mapping[str, Any]) -> Request:
         """Read a request of a batch; an error names its number."""
         try:
-            return self._read(**_known(request))
+            return self._read(**known_options(request, OPTIONS))
         except InputError as problem:
             raise InputError(f"request {number}: {problem}") from None
 
@@ -296,9 +298,9 @@ class ServedRule:
     ) -> Request:
         """Read a request that began at ``started``, or begins now; see :meth:`rerank` for the other arguments."""
         started = time.perf_counter() if started is None else started
-        if entry_prices and not reasons:
-            raise InputError("entry_prices are part of reasons; ask for both")
         rule, boosts = self._rule, self._rule.boosts
+        if entry_prices and (boosts is not None or not reasons):
+            raise InputError(NO_ENTRY if reasons else "entry_prices are part of reasons; ask for both")
         k = self.file.k if k is None else list_length(k)
         kept = self._own.with_those_of(Constraints.parse(constraints, one_list=True))
         check_bans(kept.banned, rule)
@@ -322,9 +324,11 @@ class ServedRule:
             shown=bool(before.ids),
             history_age=age,
         )
-        page = plain = Page(rule, pool, k, kept, out, weights, own, before)
+        page = plain = Page(rule, pool, *(about := (k, kept, out, weights, own, before)))
         if boosts is not None:
-            plain = Page(rule, make_pool(rule, candidates, scores, **how, boosted=False), k, kept, out, weights, own)
+            made = partial(make_pool, rule, candidates, scores, **how)
+            plain = Page(rule, made(boosted=False), *about[:-1])
+            page = Page(rule, pool, *about, plain, lambda it: Page(rule, made(spared=it), *about))
         return Request(
             page=page,
             plain=plain,
@@ -383,18 +387,3 @@ class ServedRule:
 
 OPTIONS = tuple(signature(ServedRule.rerank).parameters)[1:]
 """What a request of a batch may have."""
-
-
-def _known(request: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the arguments of a request of a batch.
-
-    Raises:
-        InputError: If one is unknown, or candidates or scores are missing.
-    """
-    for name in request:
-        if name not in OPTIONS:
-            raise InputError(f"there is no option {name!r}; there are {', '.join(OPTIONS)}")
-    for name in OPTIONS[:2]:
-        if name not in request:
-            raise InputError(f"it has no {name}; candidates and scores are needed")
-    return request

@@ -38,7 +38,7 @@ def reasons(view: View, change: Change, item: str) -> schemas.ItemReasons:
     """Count the reasons for which lists gained an item, over the first users who did."""
     number = view.item_row(item)
     rule = change.result.rule
-    if rule is None or rule.boosts is not None or rule.goal.function is not None:
+    if rule is None or rule.goal.function is not None:
         return schemas.ItemReasons(asked=0, reasons=[])
     gained = (change.lists == number).any(1) & ~(view.problem.base_lists == number).any(1)
     rows = np.flatnonzero(gained)[:ASKED].tolist()

@@ -16,7 +16,6 @@ from recprism.explain.reasons.codes import LIMIT, PINNED, TIED, crossing, first_
 from recprism.explain.reasons.compared import Compared, compare
 from recprism.explain.reasons.reason import Reason, plain
 from recprism.explain.reasons.reruns import Reruns
-from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import compares_vectors
 from recprism.rule.rule import Rule
 
@@ -75,7 +74,7 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
 
     def enters(at: int) -> tuple[float, float | None] | None:
         number = int(pool[at])
-        if page.limited or not entries_of(number):
+        if page.limited or page.rule.boosts is not None or not entries_of(number):  # boosts are made for one price
             return None
         return first_present(lambda it: page.is_in(number, it), below, None, page.precision)
 
@@ -94,6 +93,7 @@ def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -
         base=[number for number in page.problem.base_lists[page.user].tolist() if number >= 0],
         enters=enters,
         repaired_by=lambda at: _repaired_by(page, int(pool[at])),
+        boosts=page.boosts,
         reruns=None if page.tied else _reruns(page, goals, by_vectors),
         vectors=(pool, *terms.directions) if by_vectors else None,
     )
@@ -108,6 +108,7 @@ def _reruns(page: Page, goals: tuple[Any, ...], by_vectors: bool) -> Reruns:
         at_price_0=lambda: page.objective_at(0.0).arrays(),
         repaired=page.repaired,
         by_vectors=by_vectors,
+        stays_without_boost=page.stays_without_boost,
     )
 
 
@@ -152,7 +153,9 @@ def kept_out(page: Page, number: int) -> tuple[tuple[str, ...], Comparison | Non
         return (_repaired_by(page, number),), None
     best = int(np.flatnonzero(value >= value.max() - TIED)[0])  # of equal ones the most relevant
     stays, apart = int(page.chosen[best]), (own - parts.values[best]).tolist()
-    found = Comparison(item_id(page, int(page.candidates[stays])), sum(apart), dict(zip(PARTS, apart, strict=True)))
+    boost = 0.0 if page.boosts is None else page.boosts.difference(page.chosen, best, at)
+    named = page.named_parts(apart, boost)
+    found = Comparison(item_id(page, int(page.candidates[stays])), sum(apart), named)
     if number in page.unrepaired:
         return (_repaired_by(page, number),), found
     codes = _compared(page).codes(stays, at, apart)

@@ -10,21 +10,21 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from recprism.budget.problem import Problem
 from recprism.errors import InputError
+from recprism.explain.reasons._changes import candidates_of, with_history, with_unit, without_pins
 from recprism.explain.reasons.codes import GRID, NO_REASONS, PRECISION
 from recprism.explain.reasons.compared import Groups
-from recprism.rule import Features, ListSearch, Rule, category_probabilities
+from recprism.explain.reasons.reruns import Boosts
+from recprism.rule import Features, ListSearch, Rule
 from recprism.rule.constraints.constrained import Constrained
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.resolved import ShareLimits
 from recprism.rule.kernels.parts import PARTS
 from recprism.rule.kernels.prices import TIED_TOGETHER, looks_at_order
 from recprism.rule.limits import beyond_limits
-from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective, Parts
 from recprism.rule.pool import Pool
 
@@ -89,24 +89,22 @@ class Page:
             bans = Constraints(banned=problem.base.item_ids[np.asarray(removed)])
             other = problem.under(problem.constraints.with_those_of(bans))
             return cls.of(other, rule, user, seen=seen, forgotten=forgotten)
-        rule = _with_unit(problem, rule)
+        rule = with_unit(problem, rule)
         rows, row = (None, user) if tied else (np.array([user]), 0)
         if rule.goal.function is not None:
             raise InputError(NO_REASONS.format(rule.goal.function.name))
-        if rule.boosts is not None:
-            raise InputError("this rule boosts items for all users; `recprism explain RUN` says why each is boosted")
-        items, scores = problem.candidates_after([], rule.candidates, rows)
+        items, scores = candidates_of(problem, rule, rows, [])
         features = problem.features if rows is None else problem.features.of_users(rows)
         method = problem.constrained(rule.reranker(), users=rows, k=rule.k)
         gone = np.array([*removed, *(() if seen is None else (seen,))], np.int64)
         if len(gone):
-            own = problem.candidates_after([gone[None]], rule.candidates, np.array([user]))
+            own = candidates_of(problem, rule, np.array([user]), [gone[None]])
             items, scores = items.copy(), np.array(scores, np.float64)
             items[row], scores[row] = own[0][0], own[1][0]
-            method = _without_pins(method, gone, row)
+            method = without_pins(method, gone, row)
         own_history = seen is None and forgotten is None
         if not own_history:
-            features = _with_history(problem, features, row, user, seen, forgotten)
+            features = with_history(problem, features, row, user, seen, forgotten)
         pool, pins = method.pool_and_pins(items, scores, rule.k, features)
         # A run for all users takes seconds: the problem remembers the lists for the next question.
         known: dict[float, Ints] = (
@@ -171,8 +169,57 @@ class Page:
 
     @cached_property
     def relevance(self) -> NDArray[np.float64]:
-        """``(n,)`` their relevance from 0 to 1."""
-        return self.pool.relevance[self.row, : len(self.candidates)].numpy()
+        """``(n,)`` their relevance from 0 to 1, with boosts."""
+        found: NDArray[np.float64] = self.pool.relevance[self.row, : len(self.candidates)].numpy()
+        if self.rule.boosts is None or not self.rule.for_exposure_alone:
+            return found
+        relevance = np.empty(len(found))  # the candidates of a list are in the order of their own scores
+        relevance[np.argsort(-self._scores(self.candidates), kind="stable")] = found
+        return relevance
+
+    def _scores(self, items: Ints) -> NDArray[np.float64]:
+        """Return the scores of items, (n,), with boosts; NaN without a score."""
+        scores = np.array([self.ranked[number][1] for number in items.tolist()], np.float64)
+        return scores if self.rule.boosts is None else scores + self.rule.boosts[items]
+
+    @cached_property
+    def _span(self) -> tuple[float, float]:
+        """The lowest score of the candidates, with boosts, and the range from there; 1 if they are equal."""
+        scores = self._scores(self.candidates)
+        return float(scores.min()), float(scores.max() - scores.min()) or 1.0
+
+    @cached_property
+    def boosts(self) -> Boosts | None:
+        """What boosts are worth in lists; None without them."""
+        if self.rule.boosts is None:
+            return None
+        return Boosts.of(self._boosts_of(self.candidates), self.objective.arrays(), by_rank=self.by_rank)
+
+    def _boosts_of(self, items: Ints) -> NDArray[np.float64]:
+        """Return what boosts add to the relevance of items, (n,)."""
+        return np.zeros(len(items)) if self.rule.boosts is None else self.rule.boosts[items] / self._span[1]
+
+    @property
+    def own_boost(self) -> float:
+        """What boosts add to the value of the list."""
+        if self.boosts is None:
+            return 0.0
+        return float((self.boosts.weights[: len(self.chosen)] * self.boosts.relevance[self.chosen]).sum())
+
+    def named_parts(self, parts: Sequence[float], boost: float) -> dict[str, float]:
+        """Name the parts of a value; ``boost`` is what boosts add to relevance."""
+        found = dict(zip(PARTS, parts, strict=True))
+        return found if self.rule.boosts is None else {**found, "relevance": found["relevance"] - boost, "boost": boost}
+
+    def stays_without_boost(self, at: int) -> bool:
+        """Return whether the candidate at a position is in the list without its boost; True if it has none."""
+        item = self.candidates[at]
+        if self.rule.boosts is None or self.rule.boosts[item] == 0:
+            return True
+        boosts = self.rule.boosts.copy()
+        boosts[item] = 0.0
+        other = Page.of(self.problem, replace(self.rule, boosts=boosts, limits={}), self.user)
+        return bool((other.items == item).any())
 
     @cached_property
     def position(self) -> dict[int, int]:
@@ -191,6 +238,8 @@ class Page:
     @cached_property
     def trade_off(self) -> float:
         """The trade-off of this user; the rule's own, unless diversity differs by user."""
+        if self.rule.for_exposure_alone:
+            return float(self.rule.trade_off)
         return float(self.method.trade_offs(self.pool.n_users, self.features)[self.row])
 
     @cached_property
@@ -200,6 +249,8 @@ class Page:
 
     def objective_at(self, trade_off: float) -> Objective:
         """Return the objective of this user's lists at a trade-off."""
+        if self.rule.for_exposure_alone:
+            return self._objective(ListSearch(trade_off=0.0, goals={TIED_TOGETHER: 1.0}, units={TIED_TOGETHER: 0.0}))
         return self._objective(self.rule.at(trade_off).reranker())
 
     @property
@@ -208,8 +259,8 @@ class Page:
         return int((self.pins[self.row] < 0).sum())
 
     def repaired(self, chosen: Ints) -> Ints:
-        """Return the positions of a list, (m,), after exchanges for shares."""
-        if not self.method.constraints.shares:
+        """Return the positions of a list, (m,), after exchanges for shares and fields."""
+        if not self.method.constraints.shares and self.method.constraints.fields is None:
             return chosen
         only = np.array([self.row])
         found = self.method.repaired(self._own_pool, chosen[None], self.pins[only], self.features.of_users(only))[0]
@@ -218,7 +269,7 @@ class Page:
     def goal_values(self) -> dict[str, float]:
         """Return what the list reaches of each goal, as its metric counts it; pins are left out."""
         items, found = self.candidates[self.chosen][None], {}
-        for goal in self.rule.goals:
+        for goal in self.rule.goal.searched:
             alone = ListSearch(trade_off=1.0, goals={goal: 1.0}, units=self.rule.units)
             parts = self._objective(alone).parts(items, np.zeros(items.shape), shown=self.shown_elsewhere)
             found[goal] = float(parts.total[0])
@@ -262,14 +313,16 @@ class Page:
             are pinned here, or has an item without a score.
         """
         items = other.candidates[other.chosen]
-        scores = np.array([self.ranked[number][1] for number in items.tolist()])
+        scores = self._scores(items)
         if len(items) > self.free or not len(self.candidates) or np.isnan(scores).any():
             return None
-        best, last = (self.ranked[number][1] for number in self.candidates[[0, -1]].tolist())
-        relevance = (scores - last) / (best - last if best > last else 1.0)
+        relevance = (scores - self._span[0]) / self._span[1]
         one = np.zeros(1, np.int64)
         found = self.objective.parts(items[None], relevance[None], users=one, shown=self.shown_elsewhere).values[0]
-        return dict(zip(PARTS, (found - self.own_parts).tolist(), strict=True))
+        boost = 0.0
+        if self.boosts is not None:
+            boost = float((self.boosts.weights[: len(items)] * self._boosts_of(items)).sum()) - self.own_boost
+        return self.named_parts((found - self.own_parts).tolist(), boost)
 
     @cached_property
     def own_parts(self) -> NDArray[np.float64]:
@@ -287,7 +340,8 @@ class Page:
     def by_rank(self) -> bool:
         """Whether a list is in the order of rank: no goal looks at the order, and no items are kept apart."""
         fields = self.method.constraints.fields
-        return not looks_at_order(self.rule.goals) and (fields is None or not fields.apart)
+        in_order = not self.rule.for_exposure_alone and not looks_at_order(self.rule.goal.searched)
+        return in_order and (fields is None or not fields.apart)
 
     @cached_property
     def ranked(self) -> defaultdict[int, tuple[int, float]]:
@@ -308,34 +362,3 @@ class Page:
     def precision(self) -> float:
         """How near two trade-offs are bisected. Rules that need all users are not bisected: a run takes seconds."""
         return math.inf if self.tied else PRECISION
-
-
-def _with_unit(problem: Problem, rule: Rule) -> Rule:
-    """Return the rule with the unit of the goal that depends on the number of users."""
-    if TIED_TOGETHER not in rule.goals or TIED_TOGETHER in rule.units:
-        return rule
-    sizes = (rule.k, problem.seen.n_rows, problem.seen.n_cols)
-    return replace(rule, units={**rule.units, **goal_units({TIED_TOGETHER: 1.0}, problem.features, *sizes)})
-
-
-def _without_pins(method: Constrained, gone: Ints, row: int) -> Constrained:
-    pinned = method.constraints.pinned
-    if not isinstance(pinned, np.ndarray):
-        return method
-    pinned = pinned.copy()
-    pinned[row, np.isin(pinned[row], gone)] = -1
-    return replace(method, constraints=replace(method.constraints, pinned=pinned))
-
-
-def _with_history(
-    problem: Problem, features: Features, row: int, user: int, seen: int | None, forgotten: int | None
-) -> Features:
-    """Return the features with one more item in the user's history, or with one that no longer counts."""
-    if not len(problem.categories):
-        return features
-    history = np.zeros((1, problem.seen.n_cols), np.float32)
-    others = [item for item in problem.seen_in_time(user).tolist() if item not in (seen, forgotten)]
-    items = others if seen is None else [*others, seen]  # what is consumed now is the latest
-    history[0, items if problem.history_window is None else items[-problem.history_window :]] = 1.0
-    intents = category_probabilities(history, problem.categories)
-    return features.with_user_categories(row, torch.from_numpy(intents[0]))

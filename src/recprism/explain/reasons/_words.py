@@ -22,9 +22,17 @@ BY_CONSTRAINT_FOR_USERS = {
     "field": "Shown to keep items of one kind apart.",
     "tail_floor": "Shown to give less popular items a place.",
 }
-WITHOUT = {"price": "at price 0", "history": "without the user's history"}
-FOR_USERS = {"variety": "for variety", "history": "to match your history"}
-ELSEWHERE = {"variety_elsewhere": "for variety", "history_elsewhere": "to match your history"}
+WITHOUT = {"price": "at price 0", "history": "without the user's history", "boost": "without its boost"}
+FOR_USERS = {
+    "variety": "for variety",
+    "history": "to match your history",
+    "boost": "because it is boosted for all users",
+}
+ELSEWHERE = {
+    "variety_elsewhere": "for variety",
+    "history_elsewhere": "to match your history",
+    "boost_elsewhere": "with its boost",
+}
 IN_BRIEF = {
     "less_repetition": "repeats fewer categories of the list",
     "distance": "differs more from the rest of the list",

@@ -21,7 +21,11 @@ GOALS = ("coverage", "alpha_dcg", "distance", "exposure")
 """Parts that have no value at price 0."""
 TOGETHER = "together"
 VARIETY = ("new_category", "less_repetition", "distance", "shown_nowhere_else")
-VARIETY_ELSEWHERE, HISTORY_ELSEWHERE, NO_SINGLE_CAUSE = "variety_elsewhere", "history_elsewhere", "no_single_cause"
+BOOSTED = "lifted_exposure"  # the code of a boost; it does not change between versions
+ELSEWHERE = {"price": "variety_elsewhere", "history": "history_elsewhere", "boost": "boost_elsewhere"}
+NO_SINGLE_CAUSE = "no_single_cause"
+CAUSE_OF = {**dict.fromkeys((TOGETHER, *VARIETY), "price"), "history": "history"}
+"""What is taken away, by the codes of an exchange."""
 NO_REASONS = (
     "the goal {} is a function of whole lists, so no item has a share of its value, and there is no reason for an item"
 )
@@ -85,20 +89,15 @@ def agreed(codes: Sequence[str], needs: Sequence[str], goes_without: Sequence[st
 
     Args:
         codes: What decides its exchange.
-        needs: Without each of these alone, it loses the exchange: "price" and "history".
+        needs: Without each of these alone, it loses the exchange: "price", "history" and "boost".
         goes_without: Without each of these alone, the rule makes a list without it.
     """
     if not goes_without:
         return [NO_SINGLE_CAUSE]
-    variety, history = ("price" in goes_without, "history" in goes_without)
-    found = []
-    for code in codes:
-        if code == "history":
-            found += [code] if history and "history" in needs else []
-        elif code == TOGETHER or code in VARIETY:
-            found += [code] if variety and "price" in needs else []
-    found += [VARIETY_ELSEWHERE] if variety and not {*found} & {*VARIETY} else []
-    return found + ([HISTORY_ELSEWHERE] if history and "history" not in found else [])
+    agreed_on = {*needs} & {*goes_without}
+    found = [code for code in codes if CAUSE_OF.get(code) in agreed_on]
+    found += [BOOSTED] if "boost" in agreed_on else []
+    return found + [ELSEWHERE[what] for what in goes_without if what not in agreed_on]
 
 
 def deciding(effects: Sequence[float], without: Sequence[float], together: float, bar: float) -> tuple[list[int], bool]:

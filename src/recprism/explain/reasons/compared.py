@@ -17,15 +17,12 @@ from recprism.explain.reasons.codes import (
     ORDER,
     PINNED,
     TIED,
-    TOGETHER,
-    VARIETY,
-    agreed,
     bar_of,
     causes_of,
     deciding,
 )
 from recprism.explain.reasons.reason import SCHEMA
-from recprism.explain.reasons.reruns import Hidden, Reruns
+from recprism.explain.reasons.reruns import Boosts, Newcomer, Reruns, run_again
 from recprism.rule.kernels.parts import PARTS
 
 Ints = NDArray[np.int64]
@@ -134,6 +131,7 @@ class Compared:
         base: Item numbers of the whole list by relevance alone.
         enters: Position -> where the item enters the list.
         repaired_by: Position -> the code of the constraint that put the item there.
+        boosts: What boosts are worth in lists; None without them.
         reruns: Makes the list again without a cause; None if the lists of other users would change with it.
         vectors: Item numbers of the candidates, (n,), vectors and what they are multiplied by to have length 1; None if
             no goal looks at distances of vectors.
@@ -153,6 +151,7 @@ class Compared:
     base: Sequence[int]
     enters: Enters | None = None
     repaired_by: Callable[[int], str] = lambda _: "share"
+    boosts: Boosts | None = None
     reruns: Reruns | None = None
     vectors: tuple[Ints, NDArray[Any], NDArray[Any]] | None = None
 
@@ -182,9 +181,9 @@ class Compared:
             pinned, newcomer, score = self.pinned[place], item not in in_base, scores[place]
             own = self._of_pin(item) if pinned else next(of_search)
             if not pinned:
-                at, categories = own["exchange"][0], self.categories(self.numbers[place]) if newcomer else None
+                at, categories = own["exchange"][1], self.categories(self.numbers[place]) if newcomer else None
                 if self._explain(own, categories, base_has) and categories is not None:
-                    newcomers.append((at, own, {self.names[it]: it for it in categories}))
+                    newcomers.append(Newcomer(at, own, {self.names[it]: it for it in categories}))
             found.append(
                 {
                     "schema": SCHEMA,
@@ -199,7 +198,7 @@ class Compared:
                 }
             )
             decided.append(own)
-        self._run_again(newcomers)
+        run_again(newcomers, self.reruns, personal=self.differences.personal)
         return [{**one, **own} for one, own in zip(found, decided, strict=True)]
 
     def _of_pin(self, item: Id) -> dict[str, Any]:
@@ -211,7 +210,7 @@ class Compared:
         """Yield what is known of each item that the search placed, in order."""
         chosen, found = self.chosen, self.differences
         columns = (chosen, self.ranks[chosen], self.relevance[chosen], *found.others, *found.parts)
-        for (
+        for place, (
             at,
             rank,
             relevance,
@@ -222,25 +221,33 @@ class Compared:
             from_empty,
             without,
             together,
-        ) in zip(*(column.tolist() for column in (*columns, found.without, found.together)), strict=True):
-            first = self._comparison(replaced, from_replaced)
+        ) in enumerate(zip(*(column.tolist() for column in (*columns, found.without, found.together)), strict=True)):
+            first = self._comparison(place, replaced, from_replaced)
             if first is not None:
                 first["alike"] = self._alike(replaced)
-            second = self._comparison(runner_up, from_runner_up)
+            second = self._comparison(place, runner_up, from_runner_up)
             yield {
-                "exchange": (at, replaced if first else runner_up, first or second, without, together),
+                "exchange": (place, at, replaced if first else runner_up, first or second, without, together),
                 "rank": rank or None,
                 "relevance": relevance,
-                "adds": dict(zip(PARTS, from_empty, strict=True)),
+                "adds": self._named(place, -1, from_empty),
                 "replaced": first,
                 "runner_up": second,
                 "enters": None if self.enters is None else self._crossing(at, self.enters),
             }
 
-    def _comparison(self, other: int, parts: list[float]) -> dict[str, Any] | None:
+    def _named(self, place: int, other: int, parts: list[float]) -> dict[str, float]:
+        """Name the parts of a difference to the list with another item, or -1, in one place."""
+        found = dict(zip(PARTS, parts, strict=True))
+        if self.boosts is not None:
+            found["boost"] = self.boosts.difference(self.chosen, place, other)
+            found["relevance"] -= found["boost"]
+        return found
+
+    def _comparison(self, place: int, other: int, parts: list[float]) -> dict[str, Any] | None:
         if other < 0:
             return None
-        named = dict(zip(PARTS, parts, strict=True))
+        named = self._named(place, other, parts)
         nothing = dict.fromkeys(("alike", "without", "without_categories"))
         return {"item": self.id_at(other), "margin": sum(parts), "parts": named, **nothing}
 
@@ -270,7 +277,7 @@ class Compared:
             categories: Its categories if it is a newcomer; None for an item of the base list.
             base_has: The categories of the base list.
         """
-        at, other, against, (without, for_variety, for_history), together = own.pop("exchange")
+        place, at, other, against, (without, for_variety, for_history), together = own.pop("exchange")
         own.update(_decided())
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
             own["codes"] = [self.repaired_by(at)]
@@ -279,12 +286,15 @@ class Compared:
             own["codes"] = [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
             return False
         margin, parts, bar = against["margin"], against["parts"], bar_of(at, other)
-        own["codes"] = self.codes(at, other, [*parts.values()])
+        own["codes"] = self.codes(at, other, of_search(parts))
         personal = self.differences.personal
         of_goals = GOALS if personal else (*GOALS, "history")
         against["without"] = {"price": margin - sum(parts[name] for name in of_goals)}
         if personal:
             against["without"]["history"] = margin - parts["history"]
+        boost = 0.0 if self.boosts is None else self.boosts.relevance[at] * self.boosts.weights[place]
+        if boost > 0:
+            against["without"]["boost"] = float(margin - boost)
         if margin > TIED:
             own["needs"] = [what for what, value in against["without"].items() if value <= bar]
         if categories is None:
@@ -303,37 +313,6 @@ class Compared:
             own["together"] += [name] if jointly else []
         own["base_lacks"] = [named[it] for it in decide["for_variety"][0] if categories[it] not in base_has]
         return True
-
-    def _run_again(self, newcomers: list[tuple[int, dict[str, Any], dict[str, int]]]) -> None:
-        """Keep, of the causes of newcomers, those on which the rule run again agrees.
-
-        Args:
-            newcomers: Position, what decides the exchange, and name -> number of its categories.
-        """
-        reruns, personal, asked = self.reruns, self.differences.personal, list[Hidden]()
-        if not newcomers:
-            return
-        if reruns is not None:  # without the price and a history, it is the base list
-            lists = {"price": reruns.without_price() if personal else set[int]()}
-            lists |= {"history": reruns.without_history()} if personal else {}
-        for at, own, numbers in newcomers:
-            if reruns is not None:
-                own["goes_without"] = [what for what, some in lists.items() if at not in some]
-            elif not own["needs"] and TOGETHER not in own["codes"]:  # it is there by a tie, or the search ended early
-                continue
-            else:
-                own["goes_without"] = own["needs"]
-            own["codes"] = agreed(own["codes"], own["needs"], own["goes_without"])
-            if not {*own["codes"]} & {*VARIETY}:
-                _keep(own, "for_variety", [])
-            if "history" not in own["codes"]:
-                _keep(own, "for_history", [])
-            asked += [(at, _numbers(some, numbers)) for some in _claims(own)]
-        stays = {} if reruns is None else reruns.stays_without([*dict.fromkeys(asked)])
-        for at, own, numbers in newcomers:
-            for name in ("for_variety", "for_history"):
-                claims = [some for some in _claims(own, (name,)) if not stays.get((at, _numbers(some, numbers)), False)]
-                _keep(own, name, [it for some in claims for it in some])
 
     def codes(self, at: int, other: int, parts: Sequence[float]) -> list[str]:
         """Return why an item stays, or stays out: what decides its exchange, or why it loses none.
@@ -360,29 +339,12 @@ class Compared:
         return [[names[it] for it in sorted(some) if times[it] == 1] for some in own]
 
 
+def of_search(parts: Mapping[str, float]) -> list[float]:
+    """Return the parts of a margin as the search knows them: relevance with boosts."""
+    return [parts[name] + (parts.get("boost", 0.0) if name == "relevance" else 0.0) for name in PARTS]
+
+
 def _decided() -> dict[str, list[str]]:
     """Return what decides nothing."""
     names = ("needs", "goes_without", "for_variety", "for_history", "together", "base_lacks")
     return {name: [] for name in names}
-
-
-def _claims(own: dict[str, Any], names: Sequence[str] = ("for_variety", "for_history")) -> list[list[str]]:
-    """Return the sets of categories that are causes of a newcomer: each one, or all of them together."""
-    found = []
-    for name in names:
-        some = own[name]
-        found += [some] if some and name in own["together"] else [[it] for it in some]
-    return found
-
-
-def _numbers(names: Sequence[str], numbers: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(sorted(numbers[it] for it in names))
-
-
-def _keep(own: dict[str, Any], name: str, categories: list[str]) -> None:
-    """Keep some of the categories that are causes."""
-    own[name] = categories
-    if not categories and name in own["together"]:
-        own["together"].remove(name)
-    if name == "for_variety":
-        own["base_lacks"] = [it for it in own["base_lacks"] if it in categories]

@@ -28,7 +28,6 @@ from recprism.explain.reasons._page import Page
 from recprism.explain.reasons._words import Id
 from recprism.explain.reasons.codes import LIMIT
 from recprism.explain.reasons.reason import Reason, ReasonNot, WhatIf, plain
-from recprism.rule.kernels.parts import PARTS
 from recprism.rule.rule import Rule
 
 
@@ -112,8 +111,8 @@ def why_not(problem: Problem, rule: Rule, user: Id, item: Id) -> ReasonNot:
     if replaces is not None:
         replaced = position_of(replaces.item, problem.split.item_ids, "item")
         new = new_categories_of(page, number, page.items[(page.items >= 0) & (page.items != replaced)])
-    below = [t for t in page.grid if t < rule.trade_off]
-    above = [t for t in page.grid if t > rule.trade_off]
+    grid = page.grid if rule.boosts is None else ()  # boosts are made for one price
+    below, above = [t for t in grid if t < rule.trade_off], [t for t in grid if t > rule.trade_off]
     return ReasonNot(
         codes=codes,
         new_categories=new,
@@ -154,6 +153,8 @@ def what_if(
     changed = {name: value for name, value in given.items() if value is not None}
     if not changed:
         raise InputError("nothing is changed; give without, ban, price, seen or forget")
+    if price is not None and rule.boosts is not None:
+        raise InputError("this rule boosts items for all users at one price; ask what-if about something else")
     ids = np.array([]) if without is None else np.atleast_1d(np.asarray(without))
     removed = id_positions(as_id_array(ids, "item"), problem.split.item_ids, "item").tolist() if len(ids) else []
     if ban is not None:
@@ -170,7 +171,7 @@ def what_if(
     new_rule = rule if price is None else rule.at(price)
     new = Page.of(problem, new_rule, row, removed=sorted(set(removed)), seen=consumed, forgotten=forgotten)
     before, after = (item_ids(page, page.items) for page in (old, new))
-    parts = [dict(zip(PARTS, page.own_parts.tolist(), strict=True)) for page in (old, new)]
+    parts = [page.named_parts(page.own_parts.tolist(), page.own_boost) for page in (old, new)]
     return WhatIf(
         user=plain(problem.split.user_ids[row]),
         changed=changed,

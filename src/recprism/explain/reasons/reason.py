@@ -34,7 +34,7 @@ from recprism.explain.reasons._words import (
     worth,
     would_be,
 )
-from recprism.explain.reasons.codes import NO_SINGLE_CAUSE, VARIETY
+from recprism.explain.reasons.codes import BOOSTED, NO_SINGLE_CAUSE, VARIETY
 
 SCHEMA = 3
 """Version of the keys and codes of :meth:`Reason.to_dict` and its relatives."""
@@ -53,7 +53,9 @@ CODES = {
     "together": "The codes after this one decide together: it loses the exchange without all of them, not without one.",
     "variety_elsewhere": "A newcomer that leaves at price 0 because other places change: its exchange needs no price.",
     "history_elsewhere": "The same without the user's history.",
-    "no_single_cause": "A newcomer that stays without variety, stays without the history, and leaves without both.",
+    "lifted_exposure": "It loses the exchange without its boost, which is the same for all users.",
+    "boost_elsewhere": "The same without its boost.",
+    "no_single_cause": "A newcomer that stays without any one of variety, the history and its boost, not without all.",
     "only_candidate": "No other candidate could take its place.",
     "tie": "Another list is worth the same; the more relevant item wins.",
     "search": "The search ended at this list although one exchange would be worth more.",
@@ -94,7 +96,7 @@ class Reason(_Result):
         relevance: The score scaled to 0 .. 1 over the candidates of the rule; None for a pinned item.
         newcomer: Whether the base list lacks it.
         new_categories: Categories that no other item of the list has.
-        needs: "price" and "history": without each of these alone, the item loses the exchange.
+        needs: "price", "history" and "boost": without each of these alone, the item loses the exchange.
         goes_without: The same for a newcomer if the rule makes the whole list again: without each of these alone, it is
             not there.
         for_variety: Categories of a newcomer that add variety, the strongest first. Without each of them it loses the
@@ -180,8 +182,8 @@ class Reason(_Result):
     def _how_many(self, n: int) -> str:
         """Say how many of n causes it needs."""
         if self.codes[0] == NO_SINGLE_CAUSE:
-            return "; either alone is enough"
-        return "; it needs both" if n > 1 else ""
+            return "; either alone is enough" if n == 2 else "; any two of them are enough"
+        return "" if n == 1 else "; it needs both" if n == 2 else "; it needs all of them"
 
     def in_brief(self, name: Name = item_name) -> str:
         """Describe why a new item came: what decides, what it replaces, and its rank by relevance."""
@@ -198,7 +200,10 @@ class Reason(_Result):
         if not parts and not self.newcomer:
             parts.append("stays")
         if first == NO_SINGLE_CAUSE:
-            parts = ["comes for variety and to match the user's history, and either alone is enough"]
+            words = {**FOR_USERS, "history": "to match the user's history"}
+            parts = [f"comes {joined([words[it] for it in causes])}{self._how_many(len(causes)).replace(';', ',')}"]
+        elif "boost" in causes:
+            parts.append("is boosted for all users")
         if self.replaced is not None:
             parts.append(f"replaces {name(self.replaced.item)}")
         parts.append("is outside the candidates by relevance" if self.rank is None else would_be(self.rank))
@@ -207,13 +212,15 @@ class Reason(_Result):
     def _causes(self, name: Name) -> dict[str, str]:
         """Return what decides a newcomer's own place, and the words for each: variety and history."""
         if self.codes[0] == NO_SINGLE_CAUSE:
-            return {"variety": "", "history": ""}
+            against = self.replaced or self.runner_up
+            names = {"price": "variety"}
+            return {names.get(it, it): "" for it in (against.without if against and against.without else ())}
         found = {}
         if any(code in VARIETY for code in self.codes):
             found["variety"] = self._of_variety(name)
         if "history" in self.codes:
             found["history"] = categories_named(self.for_history, "for_history" in self.together)
-        return found
+        return {**found, "boost": ""} if BOOSTED in self.codes else found
 
     def _of_variety(self, name: Name) -> str:
         """Say what a newcomer brings; "lacked" is said of the base list, "lacks" of the list without the newcomer."""
@@ -284,9 +291,9 @@ class ReasonNot(_Result):
             lines.append(f"It would bring {joined(self.new_categories)}.")
         if self.leaves is not None:
             lines.append(f"It is in at a trade-off of {self.leaves.present:.4f} and out at {self.leaves.absent:.4f}.")
-        if self.enters is None:
+        if self.enters is None and "boost" not in self.replaces.parts:  # boosts are made for one price
             lines.append("No higher trade-off that was tried brings it in.")
-        else:
+        elif self.enters is not None:
             lines.append(enters(self.enters.present, self.enters.absent))
         return " ".join(lines)
 
@@ -348,7 +355,8 @@ class WhatIf(_Result):
         came, left = moves(self.came, "comes in", "come in", name), moves(self.left, "leaves", "leave", name)
         goals = [f"{goal} goes from {self.goals_before[goal]:.4f} to {it:.4f}" for goal, it in self.goals_after.items()]
         value = "" if self.change is None else f"; {worth(self.change)}"
-        return f"{changes}: {came}, {left}; {joined(goals)}{value}."
+        reached = f"; {joined(goals)}" if goals else ""
+        return f"{changes}: {came}, {left}{reached}{value}."
 
 
 def plain(value: Any) -> Any:

@@ -4,19 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.explain.reasons.codes import TOGETHER, VARIETY, agreed
 from recprism.rule.function_search import search_kernel
 from recprism.rule.kernels.prices import TIE
-from recprism.rule.kernels.worth import DISTANCE
+from recprism.rule.kernels.worth import ACCURACY, DISTANCE
 
 Ints = NDArray[np.int64]
-UNIT, KNOWN, SHOWN, PRICES, INTENTS = 3, 4, 5, 6, 9  # places in the goals
+UNIT, KNOWN, SHOWN, PRICES, DISCOUNT, INTENTS = 3, 4, 5, 6, 7, 9  # places in the goals
+CATEGORIES = ("for_variety", "for_history")
 Hidden = tuple[int, tuple[int, ...]]
 """Position of a candidate, and numbers of categories that it lacks."""
+
+
+class Boosts(NamedTuple):
+    """What the boosts of items are worth in lists.
+
+    Attributes:
+        relevance: What its boost adds to the relevance of each candidate, (n,).
+        weights: What relevance is worth at each place, (k,).
+        by_rank: Whether lists are in the order of rank.
+    """
+
+    relevance: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    by_rank: bool
+
+    @classmethod
+    def of(cls, relevance: NDArray[np.float64], goals: tuple[Any, ...], *, by_rank: bool) -> Boosts:
+        return cls(relevance, goals[PRICES][ACCURACY] * goals[DISCOUNT], by_rank)
+
+    def difference(self, chosen: Ints, place: int, other: int) -> float:
+        """Return what boosts add to a list, (m,), minus what they add with another item, or -1, in one place."""
+        own, there = self.relevance[chosen], self.relevance[chosen].copy()
+        if other >= 0 and self.by_rank and (chosen[1:] > chosen[:-1]).all():
+            there = self.relevance[np.sort([*np.delete(chosen, place), other])]
+        else:
+            there[place] = self.relevance[other] if other >= 0 else 0.0
+        return float((self.weights[: len(chosen)] * (own - there)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +60,7 @@ class Reruns:
         at_price_0: The same at price 0.
         repaired: What the constraints make of positions that the search found, (m,).
         by_vectors: Whether distances are those of item vectors, instead of those of categories.
+        stays_without_boost: Position -> whether the candidate is in the list without its boost, if it has one.
     """
 
     items: Ints
@@ -40,6 +70,11 @@ class Reruns:
     at_price_0: Callable[[], tuple[Any, ...]]
     repaired: Callable[[Ints], Ints]
     by_vectors: bool
+    stays_without_boost: Callable[[int], bool] = lambda _: True
+
+    def by_relevance(self) -> set[int]:
+        """Return the positions of the list by relevance alone."""
+        return set(self.repaired(np.arange(min(self.places, len(self.items)))).tolist())
 
     def without_price(self) -> set[int]:
         """Return the positions of the list at price 0."""
@@ -59,12 +94,20 @@ class Reruns:
             return {}
         goals, n, m = self.goals, len(self.items), len(hidden)
         indptr, indices = goals[:2]
-        starts, own = indptr[self.items], [indices[indptr[it] : indptr[it + 1]] for it in self._numbers(hidden)]
-        bare = [row[~np.isin(row, gone)] for row, (_, gone) in zip(own, hidden, strict=True)]
-        counts = np.append(indptr[self.items + 1] - starts, [len(row) for row in bare])
+        starts, bare = indptr[self.items], list[int]()
+        counts = np.empty(n + m, np.int64)
+        counts[:n] = indptr[self.items + 1] - starts
+        for row, (at, gone) in enumerate(hidden, n):
+            left = [it for it in indices[starts[at] : starts[at] + counts[at]].tolist() if it not in gone]
+            counts[row] = len(left)
+            bare += left
         ends = np.append(0, np.cumsum(counts))
         first = np.arange(ends[n]) + np.repeat(starts - ends[:n], counts[:n])
-        changed = {0: ends, 1: np.concatenate([indices[first], *bare]), SHOWN: np.zeros(n + m, np.int64)}
+        changed = {
+            0: ends,
+            1: np.append(indices[first], np.array(bare, indices.dtype)),
+            SHOWN: np.zeros(n + m, np.int64),
+        }
         if goals[PRICES][DISTANCE] > 0:
             changed |= self._vectors(hidden)
         changed[INTENTS] = np.repeat(goals[INTENTS], m, 0)
@@ -74,13 +117,10 @@ class Reruns:
         lists = self._lists(_with(goals, changed), items)
         return {one: one[0] in some for one, some in zip(hidden, lists, strict=True)}
 
-    def _numbers(self, hidden: Sequence[Hidden]) -> list[int]:
-        return [int(self.items[at]) for at, _ in hidden]
-
     def _vectors(self, hidden: Sequence[Hidden]) -> dict[int, NDArray[Any]]:
         """Return the vectors of the candidates, and of those that lack categories, whose length is 1 again."""
         unit, known = self.goals[UNIT], self.goals[KNOWN]
-        numbers = np.append(self.items, self._numbers(hidden))
+        numbers = np.append(self.items, self.items[[at for at, _ in hidden]])
         vectors, is_known = unit[np.minimum(numbers, len(unit) - 1)], known[numbers]
         for row, (_, gone) in enumerate(hidden, len(self.items)):
             if not self.by_vectors:
@@ -102,3 +142,73 @@ class Reruns:
 
 def _with(goals: tuple[Any, ...], changed: dict[int, Any]) -> tuple[Any, ...]:
     return tuple(changed.get(at, it) for at, it in enumerate(goals))
+
+
+class Newcomer(NamedTuple):
+    """A new item of a list.
+
+    Attributes:
+        at: Its position among the candidates.
+        own: What is known of it, in the words of its reason; what decides its exchange.
+        numbers: Name -> number of its categories.
+    """
+
+    at: int
+    own: dict[str, Any]
+    numbers: dict[str, int]
+
+    def claims(self, names: Sequence[str] = CATEGORIES) -> list[list[str]]:
+        """Return the sets of categories that are causes: each one, or all of them together."""
+        found = []
+        for name in names:
+            some = self.own[name]
+            found += [some] if some and name in self.own["together"] else [[it] for it in some]
+        return found
+
+    def hidden(self, categories: Sequence[str]) -> Hidden:
+        """Return the item without some of its categories."""
+        return self.at, tuple(sorted(self.numbers[it] for it in categories))
+
+    def keep(self, name: str, categories: list[str]) -> None:
+        """Keep some of the categories that are causes."""
+        self.own[name] = categories
+        if not categories and name in self.own["together"]:
+            self.own["together"].remove(name)
+        if name == "for_variety":
+            self.own["base_lacks"] = [it for it in self.own["base_lacks"] if it in categories]
+
+
+def run_again(newcomers: Sequence[Newcomer], reruns: Reruns | None, *, personal: bool) -> None:
+    """Keep, of what decides the exchanges of new items, those causes on which the rule run again agrees.
+
+    Args:
+        newcomers: The new items of one list; what is known of them is changed.
+        reruns: Makes the list again; None if that would change the lists of other users.
+        personal: Whether the weights of the user's history differ.
+    """
+    if not newcomers:
+        return
+    lists = {}
+    if reruns is not None:  # without the price and a history, relevance is left
+        lists["price"] = reruns.without_price() if personal else reruns.by_relevance()
+        lists |= {"history": reruns.without_history()} if personal else {}
+    asked: list[Hidden] = []
+    for one in newcomers:
+        own = one.own
+        if reruns is None and not own["needs"] and TOGETHER not in own["codes"]:
+            continue  # it is there by a tie, or the search ended early
+        if reruns is None:
+            own["goes_without"] = own["needs"]
+        else:
+            own["goes_without"] = [what for what, some in lists.items() if one.at not in some]
+            own["goes_without"] += [] if reruns.stays_without_boost(one.at) else ["boost"]
+        own["codes"] = agreed(own["codes"], own["needs"], own["goes_without"])
+        for name, codes in zip(CATEGORIES, (VARIETY, ("history",)), strict=True):
+            if not {*own["codes"]} & {*codes}:
+                one.keep(name, [])
+        asked += [one.hidden(some) for some in one.claims()]
+    stays = {} if reruns is None else reruns.stays_without([*dict.fromkeys(asked)])
+    for one in newcomers:
+        for name in CATEGORIES:
+            claims = [some for some in one.claims((name,)) if not stays.get(one.hidden(some), False)]
+            one.keep(name, [it for some in claims for it in some])
