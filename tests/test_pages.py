@@ -40,7 +40,8 @@ FIGURES = {
     ),
     "docs/method.md": (rf"On the test part they lose {LOSS} %, and SC rises by {GAIN} %",),
 }
-SAME_SENTENCE = "Measured loss: 1.66 % of ndcg@10. Certified: at most 5 % of ndcg@10"
+JUDGES = "601 users of the validation part"
+SAME_SENTENCE = f"Measured loss on {JUDGES}: 1.66 % of ndcg@10. Certified: at most 5 % of ndcg@10"
 
 
 def _prose() -> ModuleType:

@@ -200,8 +200,8 @@ def test_sentences() -> None:
     near, far = ({"ndcg@10": drawn(7, loss=loss, noise=0.02)[1]} for loss in (0.0, 0.3))
     said = certify(base, [base, near, far], {"ndcg@10": 0.05}).sentence()
     assert re.fullmatch(
-        r"Measured loss: \S+ % of ndcg@10\. "
-        r"Certified: at most 5 % of ndcg@10 \(95 % confidence, 400 held-out users\)\. This is step 2 of 3 tested\.",
+        r"Measured loss on 400 held-out users: \S+ % of ndcg@10\. "
+        r"Certified: at most 5 % of ndcg@10 \(95 % confidence\)\. This is step 2 of 3 tested\.",
         said,
     )
     too_few = certify({"ndcg@10": drawn(7)[0]}, [{"ndcg@10": drawn(7)[1]}], {"ndcg@10": 0.005}).sentence()
@@ -216,9 +216,9 @@ def test_sentences() -> None:
     assert too_much.endswith("% of ndcg@10 (400 held-out users), and its budget is 5 %.")
     assert certify(base, [base, far, near], {"ndcg@10": 0.05}).sentence() == too_much.replace("Step 1", "Step 2")
     unchanged = certify(base, [base], {"ndcg@10": 0.05}).sentence()
-    assert unchanged.startswith("Measured loss: 0 % of ndcg@10. Certified: at most 5 %")
+    assert unchanged.startswith("Measured loss on 400 held-out users: 0 % of ndcg@10. Certified: at most 5 %")
     rough = certify(base, [base, near], {"ndcg@10": 0.05}, method="t").sentence()
-    assert "(approximate 95 % confidence, 400 held-out users)" in rough
+    assert "(approximate 95 % confidence)" in rough
     refused = certify({"ndcg@10": drawn(7)[0]}, [{"ndcg@10": drawn(7)[1]}], {"ndcg@10": 0.005})
     check = replace(refused.points[0].checks[0], users_needed=None)
     close = replace(refused, points=(replace(refused.points[0], checks=(check,)),)).sentence()

@@ -131,7 +131,7 @@ class Certificate(Displayed):
         loss = ", ".join(f"{percent(it.loss)} of {it.metric}" for it in checks)
         budgets = ", ".join(f"{percent(it.budget)} of {it.metric}" for it in checks)
         return (
-            f"Measured loss: {loss}. Certified: at most {budgets} ({self.sure()}, {self._judges(checks[0])}). "
+            f"Measured loss on {self._judges(checks[0])}: {loss}. Certified: at most {budgets} ({self.sure()}). "
             f"This is step {last + 1} of {len(self.points)} tested."
         )
 

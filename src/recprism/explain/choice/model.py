@@ -280,7 +280,9 @@ def describe(weights: Array, scale: Array, errors: Array, score: float) -> tuple
         logarithm = (slope if name == "score" else float(weights[number])) * step
         worth = logarithm / slope if slope > 0 else None
         clear = abs(size) > CLEAR * errors[number] and what != ""
-        words = f"An item {what} is {_likelier(logarithm)} as likely{_price(name, worth)}." if clear else ""
+        words = (
+            f"An item {what} is {_likelier(logarithm)} as likely to be chosen{_price(name, worth)}." if clear else ""
+        )
         times = float(np.exp(np.clip(logarithm, -50, 50)))
         found.append(Coefficient(name, size, float(errors[number]), times, worth, words))
     return tuple(sorted(found, key=lambda it: -abs(it.standardised)))
