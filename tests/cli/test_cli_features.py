@@ -94,8 +94,8 @@ def test_bad_input_exits_with_2_and_one_sentence(recprism: Recprism, reviews: Pa
         ((tmp_path / "broken.json",), "broken.json, row 1: not JSON"),
         ((tmp_path / "gone.json",), "gone.json: no such file"),
         ((reviews, "--top", 0), "top is 0"),
-        (("--attributes", reviews, "--top", 5), "it works for reviews or with --tuples"),
-        (("--tuples", reviews, "--min-mentions", 5), "--min-mentions has no effect with --tuples"),
+        (("--attributes", reviews, "--top", 5), "it works with REVIEWS or --tuples"),
+        (("--tuples", reviews, "--min-mentions", 5), "--min-mentions has no effect without REVIEWS"),
     ):
         found = recprism("features", *words, "-o", tmp_path / "f")
         assert (found.code, found.out) == (2, ""), words
