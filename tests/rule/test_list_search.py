@@ -15,7 +15,10 @@ from recprism.metrics import Context, evaluate
 from recprism.rivals import MMR, MSD, XQuAD
 from recprism.rule import Features, ListSearch, Reranker
 from recprism.rule._batched import _Block, _membership, covers, search_batched
-from recprism.rule.list_search import most_relevant, search, terms_of
+from recprism.rule.kernels.optimal import optimal
+from recprism.rule.kernels.prices import TIE
+from recprism.rule.kernels.worth import SHOWN
+from recprism.rule.list_search import STAGES, most_relevant, search, terms_of
 from recprism.rule.pool import Pool
 
 BY_RELEVANCE = ("alpha_ndcg_relevant", "err_ia")
@@ -237,6 +240,27 @@ def test_catalogue_coverage_never_lowers_the_objective(make_world: Any, trade_of
         start = objective(world, world.candidates[:, :k], "catalogue_coverage", trade_off).mean()
         assert found >= start - 1e-9
     assert trade_off < 0.5 or found > start + 0.05, "and where coverage counts, it is found"
+
+
+@pytest.mark.parametrize("other", [{}, {"subtopic_coverage": 0.3}, {"ilad_subtopics": 0.5}], ids=str)
+def test_users_who_are_left_out_of_a_stage_would_keep_their_lists(make_world: Any, other: dict[str, float]) -> None:
+    """The same lists as those of all stages with all users, bit for bit."""
+    moved = 0
+    for seed in range(5):
+        world, k = make_world(seed, n_users=60, n_candidates=20, n_items=50), 4
+        pool = Pool.of(world.candidates, world.scores, world.features.device, 50)
+        for trade_off in (0.01, 0.1, 0.5):
+            method = ListSearch(trade_off=trade_off, goals={"catalogue_coverage": 1.0, **other}, history_weight=0.2)
+            terms, wanted = terms_of(method, pool, k, world.features), most_relevant(pool, k)
+            shown = np.bincount(pool.items[:, :k].ravel(), minlength=pool.n_items)
+            arrays = [it.numpy() for it in (pool.items, pool.relevance, pool.lengths, wanted)]
+            for stage in range(1, STAGES + 1):
+                prices = terms.prices.copy()
+                prices[SHOWN] *= stage / STAGES
+                optimal(0, pool.n_users, *arrays, *terms.arrays(shown, prices), TIE)
+            assert torch.equal(search(pool, k, terms), wanted)
+            moved += int((wanted != most_relevant(pool, k)).any(1).sum())
+    assert moved > 100
 
 
 @pytest.mark.parametrize("goal", ["subtopic_coverage", "ilad_subtopics", "catalogue_coverage"])

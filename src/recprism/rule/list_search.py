@@ -21,7 +21,9 @@ from recprism.rule.base import Reranker
 from recprism.rule.features import Features
 from recprism.rule.function_search import search_kernel
 from recprism.rule.goal import Goal, GoalData, term_named
+from recprism.rule.kernels.optimal import optimal
 from recprism.rule.kernels.prices import TIE, fading_of, filling_of, function_in, prices_of, search_terms
+from recprism.rule.kernels.stages import optimal_in_stages
 from recprism.rule.kernels.worth import ALPHA_DCG, CATEGORY, DISTANCE, OF_FUNCTION, SHOWN
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
@@ -123,6 +125,9 @@ def search(pool: Pool, k: int, terms: Terms) -> Tensor:
 
     if terms.prices[SHOWN] == 0:
         improve(USERS_AT_ONCE, terms.prices)
+        return positions
+    if kernel is optimal:
+        optimal_in_stages(STAGES, *arrays, *terms.arrays(shown.numpy()), TIE)
         return positions
     for stage in range(1, STAGES + 1):  # on one thread, because each user's list affects the next one's
         prices = terms.prices.copy()

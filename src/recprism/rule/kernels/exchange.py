@@ -23,7 +23,7 @@ from recprism.rule.kernels.worth import (
     freshness,
     gain_of,
     left_by,
-    taken_along,
+    taken_with,
     weigh,
 )
 
@@ -44,24 +44,41 @@ def best_by_set(
     Returns:
         The gain and the positions that arrive and leave; -1 and -1 if no exchange gains more than ``to_beat``.
     """
-    indptr, indices, most, back = goals[0], goals[1], state[10][2], state[8][3]
-    _weigh_exchanges(items, relevance, chosen, goals, state)
+    weigh_exchanges(items, relevance, chosen, goals, state)
+    found: tuple[float, int, int] = best_weighed(items, relevance, chosen, goals, state, to_beat, tie, best_list)
+    return found
+
+
+@compiled_inside_uncounted
+def weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
+    """Write to the state what bounds the exchanges of a list."""
+    _weigh_places(items, relevance, chosen, goals, state)
     cheapest, cheapest_apart, farthest = _bounds(items, relevance, chosen, goals, state)
-    first = _bound_candidates(items, relevance, goals, state, cheapest, farthest)
+    state[11][0], state[11][1] = cheapest, cheapest_apart
+    state[12][0] = _bound_candidates(items, relevance, goals, state, cheapest, farthest)
+
+
+@compiled_inside_uncounted
+def best_weighed(
+    items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float, best_list: Any
+) -> tuple[float, int, int]:
+    """Find the best exchange after ``weigh_exchanges``; see ``best_by_set``."""
+    indptr, indices, most, back = goals[0], goals[1], state[10][2], state[8][3]
+    cheapest, cheapest_apart, first = state[11][0], state[11][1], state[12][0]
     arriving, leaving = -1, -1
     if first < 0:
         return to_beat, arriving, leaving
     margin = ROUNDING * max(1.0, abs(most[first]) + abs(cheapest) + abs(cheapest_apart))
     if most[first] < to_beat - margin:
         return to_beat, arriving, leaving
-    at_first, _ = _best_to_leave(first, items, relevance, chosen, goals, state, to_beat, tie)
+    at_first, _ = best_to_leave(first, items, relevance, chosen, goals, state, to_beat, tie)
     to_beat = max(to_beat, at_first - margin)  # this excludes most of the others; the first of equal ones still wins
     for c in range(len(items)):
         if most[c] < to_beat - margin:  # whichever item leaves
             continue
         if most[c] + cheapest - cheapest_apart + brought(items[c], indptr, indices, back) < to_beat - margin:
             continue
-        to_beat, gone = _best_to_leave(c, items, relevance, chosen, goals, state, to_beat, tie)
+        to_beat, gone = best_to_leave(c, items, relevance, chosen, goals, state, to_beat, tie)
         if gone >= 0:
             arriving, leaving = c, gone
     if arriving >= 0:
@@ -70,7 +87,7 @@ def best_by_set(
 
 
 @compiled_inside_uncounted
-def _weigh_exchanges(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
+def _weigh_places(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Write what an exchange changes, whichever item arrives.
 
     That is the gain of the first places if they move up or down by one, and what leaves at least with the categories of
@@ -134,7 +151,7 @@ def _bound_candidates(items: Any, relevance: Any, goals: Any, state: Any, cheape
 
 
 @compiled_inside_uncounted
-def _best_to_leave(
+def best_to_leave(
     c: int, items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, to_beat: float, tie: float
 ) -> tuple[float, int]:
     """Find the item that candidate c should replace.
@@ -145,7 +162,7 @@ def _best_to_leave(
     indptr, indices, shown, prices, discount = goals[0], goals[1], goals[4], goals[5], goals[6]
     near, like, mark, barred, (more, fewer) = state[1], state[2], state[4][1], state[5], state[6]
     (up, down, least, _), (new, above, _) = state[8], state[10]
-    value, leaving = prices[ACCURACY] * relevance[c], -1
+    value, leaving, marked = prices[ACCURACY] * relevance[c], -1, False
     for place in range(len(chosen)):
         gone = chosen[place]
         if barred[gone]:
@@ -157,10 +174,15 @@ def _best_to_leave(
             gain += prices[DISTANCE] * (near[gone] - 1 - near[c] + like[gone, c])
         if gain - least[place] <= to_beat:  # the categories of the item that leaves lower the gain at least by this
             continue
-        gain -= taken_along(items[gone], items[c], indptr, indices, more, fewer, mark)
+        if not marked:
+            marked = True
+            count(items[c], indptr, indices, mark, 1)
+        gain -= taken_with(items[gone], indptr, indices, more, fewer, mark)
         gain -= prices[SHOWN] * int(shown[items[gone]] == 1)
         if gain > to_beat + tie:  # of exchanges that differ by rounding errors, the first
             to_beat, leaving = gain, gone
+    if marked:
+        count(items[c], indptr, indices, mark, -1)
     return to_beat, leaving
 
 

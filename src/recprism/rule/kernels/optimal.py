@@ -12,7 +12,14 @@ import numpy as np
 from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
 from recprism.rule.kernels.arrays import flags, floats, integers, table
 from recprism.rule.kernels.cosines import write_columns, write_cosines, write_distances
-from recprism.rule.kernels.exchange import ROUNDING, best_by_order, best_by_set, sort_places
+from recprism.rule.kernels.exchange import (
+    ROUNDING,
+    best_by_order,
+    best_by_set,
+    best_weighed,
+    sort_places,
+    weigh_exchanges,
+)
 from recprism.rule.kernels.worth import (
     ACCURACY,
     ALPHA_DCG,
@@ -140,11 +147,14 @@ def _working_memory(n_candidates: int, k: int, n_categories: int, unit: Any, pri
     # Gain of one more item of a category, and loss of one fewer.
     steps = (floats(n_categories, 0.0), floats(n_categories, 0.0))
     in_order = (table(k + 1, n_categories, 1.0), floats(k + 1, 0.0), floats(k + 1, 0.0), floats(n_categories, 1.0))
-    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_categories, 0.0))  # see ``best_by_set``
+    # What is known about the exchanges of a list: see ``weigh_exchanges``.
+    sums = (floats(k + 1, 0.0), floats(k + 1, 0.0), floats(k, 0.0), floats(n_categories, 0.0))
     lists = (integers(k), integers(k))  # the best exchange, and the best list of a chain
     # What a candidate's categories bring, how many listed items rank above it, and the most that it can gain.
     bounds = (floats(n_candidates, 0.0), integers(n_candidates), floats(n_candidates, 0.0))
-    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds
+    # Two bounds of what is lost if an item leaves; the candidate with the largest bound, and whether the search ended.
+    of_list = (floats(2, 0.0), integers(2))
+    return inside, near, like, compared, counts, barred, steps, in_order, sums, lists, bounds, *of_list
 
 
 @compiled_inside_uncounted
@@ -164,7 +174,8 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
     ``improved`` is an earlier result, or empty. The search ends with -inf when it reaches that list again: its value is
     known.
     """
-    prices, left, best_list = goals[5], state[7][0][0], state[9][0][: len(chosen)]
+    prices, left, best_list, has_ended = goals[5], state[7][0][0], state[9][0][: len(chosen)], state[12]
+    has_ended[1] = 0
     _stand(items, chosen, goals, state)
     for _ in range(MOVES):
         if _is_same(chosen, improved):
@@ -173,6 +184,7 @@ def _improve(items: Any, relevance: Any, chosen: Any, improved: Any, goals: Any,
         if arriving >= 0:
             _make(arriving, leaving, items, chosen, goals, state, best_list)
         elif prices[SHOWN] > 0 or not _chain(items, relevance, chosen, goals, state, tie):
+            has_ended[1] = 1
             break
     in_order: float = ordered_worth(chosen, items, relevance, goals, left)
     return in_order + float(set_worth(items, chosen, goals, state))
@@ -219,7 +231,9 @@ def _chain(items: Any, relevance: Any, chosen: Any, goals: Any, state: Any, tie:
         to_beat = -np.inf
         if step == steps - 1:  # the last one must make up for all losses
             to_beat = best - total - ROUNDING * max(1.0, abs(total))
-        gain, arriving, leaving = best_by_set(items, relevance, chosen, goals, state, to_beat, tie, best_list)
+        if step > 0:  # the first exchange is that of a list whose exchanges are weighed
+            weigh_exchanges(items, relevance, chosen, goals, state)
+        gain, arriving, leaving = best_weighed(items, relevance, chosen, goals, state, to_beat, tie, best_list)
         if arriving == -1:
             break
         barred[arriving] = barred[leaving] = True

@@ -63,13 +63,18 @@ def taken_along(gone: int, item: int, indptr: Any, indices: Any, more: Any, fewe
     A category of both does not change, so the gain that ``item`` was credited with is lost again. ``mark`` is working
     memory.
     """
-    for at in range(indptr[item], indptr[item + 1]):
-        mark[indices[at]] = 1
+    count(item, indptr, indices, mark, 1)
+    lost: float = taken_with(gone, indptr, indices, more, fewer, mark)
+    count(item, indptr, indices, mark, -1)
+    return lost
+
+
+@compiled_inside_uncounted
+def taken_with(gone: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark: Any) -> float:
+    """Return the same, where ``mark`` is above 0 for the categories of the additional item."""
     lost = 0.0
     for at in range(indptr[gone], indptr[gone + 1]):
-        lost += more[indices[at]] if mark[indices[at]] == 1 else fewer[indices[at]]
-    for at in range(indptr[item], indptr[item + 1]):
-        mark[indices[at]] = 0
+        lost += more[indices[at]] if mark[indices[at]] > 0 else fewer[indices[at]]
     return lost
 
 
