@@ -29,6 +29,7 @@ from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.jobs.export import export_run
+from recprism.runs.parts.questions import asked_of_labels
 from recprism.runs.run import Run
 
 
@@ -112,6 +113,28 @@ def test_boosts_hold_lists_of_exposure_goals_alone(trained_run: Callable[..., Ru
         written(run, tmp_path / "half", "boosts", alpha=0.5)
     with pytest.raises(InputError, match="boosts are for goals of exposure alone"):
         written(ruled, tmp_path / "none", "boosts")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        ("dials", {"for_index": "none.faiss"}),
+        ("user-vectors", {"to": "cosmos"}),
+        ("user-vectors", {"metric": "cosine"}),
+        ("user-vectors", {"margin": 2.0}),
+        ("boosts", {}),
+    ],
+    ids=str,
+)
+def test_what_an_export_refuses_is_refused_before_labels_are_asked(
+    ruled: Run, form: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    asked = asked_of_labels(ruled, "validation")
+    with pytest.raises(InputError):
+        written(ruled, tmp_path / "out", form, budgets={"ndcg@10": 0.5}, **options)
+    assert asked_of_labels(ruled, "validation") == asked
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_is_exported_as_its_rule_or_as_the_vectors_it_has(

@@ -15,10 +15,11 @@ import pytest
 import recprism as rp
 from recprism.budget.question import BudgetQuestion
 from recprism.data.split import Part
+from recprism.errors import ConstraintError
 from recprism.forms import DialsForm
 from recprism.rule.goal import Goal
 from recprism.runs.card import card
-from recprism.runs.config import BudgetConfig
+from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within
 from recprism.runs.listing import list_runs
 from recprism.runs.parts.questions import (
@@ -164,6 +165,19 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     assert "(70 % confidence for 2 questions together, " in joint.sentence()
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
     assert row.confidence == "70 % confidence for 2 questions together"
+
+
+def test_what_diversify_refuses_is_refused_before_labels_are_asked(
+    trained_run: Trained, call: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = trained_run()
+    asked = BudgetConfig(budgets={"ndcg@10": 0.3}, constraints=ConstraintsConfig(min_share={"IMAX": 0.9}))
+    with pytest.raises(ConstraintError, match="at least 90% IMAX cannot be kept"):
+        diversify_within(run, asked)
+    assert call("diversify", run.path, "--budget", "0.3", "--metrics", "ilad_attributes@10") == 2
+    assert "ilad_attributes@10 cannot be computed: it needs" in capsys.readouterr().err
+    assert not (run.path.parent / LEDGER).exists()
+    assert not run.is_diversified()
 
 
 def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run: Trained) -> None:

@@ -88,6 +88,8 @@ def format_named(name: str) -> tuple[Format, Format]:
     """Return the formats of user vectors and of item vectors."""
     if name not in FORMATS:
         raise InputError(f"vectors are exported to {', '.join(FORMATS)}, not to {name!r}")
+    if name == "faiss":
+        _faiss()  # without the package, neither side can be used
     return FORMATS[name]
 
 

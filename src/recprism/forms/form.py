@@ -24,7 +24,7 @@ from recprism.forms.dials import lists_to_vectors
 from recprism.forms.dials.steering import steered
 from recprism.forms.rule_export import collect_rule
 from recprism.forms.rule_file import RuleFile
-from recprism.forms.vectors import Export, export_vectors
+from recprism.forms.vectors import Export, export_vectors, require_exportable
 from recprism.models import Factors
 from recprism.rule.boosts import boosted
 from recprism.rule.rule import Rule
@@ -226,6 +226,9 @@ class CompiledForm(VectorForm):
             if alpha != 1 or isinstance(source.problem, StickyProblem):
                 why = "it keeps older lists" if alpha == 1 else "a budget finds the trade-off itself"
                 raise InputError(f"{why}, so --alpha and --budget do not go together here; omit one of them")
+            # The rule of the result is compiled first: what this form refuses is refused before labels are asked.
+            tried = self.for_users(source, source.rule_for(self))
+            require_exportable(tried, self.to, metric=self.metric, margin=self.margin, for_index=self.for_index)
             rule, promise = source.certify(self)
             tested = {"certificate": None if promise is None else promise.to_dict()}
         return self.for_users(source, rule), rule, tested

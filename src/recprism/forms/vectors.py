@@ -25,7 +25,7 @@ from recprism.common.shares import Share, percent, share
 from recprism.errors import InputError
 from recprism.forms._export_formats import Side, decoded_vectors, format_named
 from recprism.forms.compiled import Agreement, agreement_of
-from recprism.forms.dials.solve import widen_margins
+from recprism.forms.dials.solve import as_decoded, widen_margins
 from recprism.forms.live import LiveFigures, live_figures
 from recprism.models import Factors
 from recprism.models.factors import COSINE, INNER_PRODUCT
@@ -222,6 +222,18 @@ def export_vectors(
         _require_same_lists(factors, load_export(temporary), seen, folder)
         step()
     return made
+
+
+def require_exportable(
+    factors: Factors, to: str, *, metric: str | None, margin: Share | None, for_index: str | Path | None
+) -> None:
+    """Refuse what :func:`export_vectors` refuses, before anything is written."""
+    format_named(to)
+    _require_metric(factors, metric or factors.metric)
+    if margin is not None:
+        share(margin, "margin")
+    if for_index is not None:
+        as_decoded(factors, decoded_vectors(for_index))
 
 
 def load_export(folder: str | Path) -> Factors:

@@ -124,6 +124,11 @@ def evaluate(
     return Evaluation(scores, per_user, ids, _notes(requests, scores, skipped), bootstrap, level)
 
 
+def require_context(metrics: Iterable[str], context: Context) -> None:
+    """Refuse metrics that need something that a context lacks."""
+    _skipped(_requests(metrics, 1), context, "raise")
+
+
 def _requests(metrics: Iterable[str | tuple[Metric, int]], depth: int) -> list[Request]:
     """Return the distinct requests, in order."""
     asked = [parse(entry) if isinstance(entry, str) else entry for entry in metrics]

@@ -20,7 +20,7 @@ from recprism.errors import InputError
 from recprism.operate.refit import PreviousDeployment, Refit, refit
 from recprism.result.result import Result
 from recprism.runs.config import ConstraintsConfig
-from recprism.runs.jobs.diversify import keep_result
+from recprism.runs.jobs.diversify import keep_result, require_feasible
 from recprism.runs.lock import writing
 from recprism.runs.parts.questions import note_question
 from recprism.runs.run import Run
@@ -66,6 +66,7 @@ def refit_run(
     was = old.load_result()
     now = run.problem(constraints=asked.constraints).with_window(asked.history_window)
     now = now.with_clusters(_still_together(was.problem, now.split.user_ids))
+    require_feasible(now, asked)
     before = was.problem
     previous = PreviousDeployment(
         before.factors, was.model, before.seen, lambda it, k, users: before.rank(it, k, users=users)[0]

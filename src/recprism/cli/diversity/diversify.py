@@ -160,7 +160,7 @@ def diversify(
     from recprism.rule.goal import Goal
     from recprism.runs.config import BudgetConfig, ConstraintsConfig
     from recprism.runs.jobs.diversify import diversify_within
-    from recprism.runs.jobs.train import metric_names, part_named
+    from recprism.runs.jobs.train import metric_names, part_named, require_measurable
     from recprism.runs.sinks import followed
 
     if budget is None:
@@ -190,6 +190,7 @@ def diversify(
         ),
     )
     run, sink = result_to_make(run_directory, name, overwrite), mlflow_sink(mlflow)
+    require_measurable(run, names)
     together = clusters_of_users(clusters, run)
     with followed(run, sink):
         say("walking to more diverse lists, each tested, until the budget is used up")

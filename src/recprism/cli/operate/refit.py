@@ -58,12 +58,13 @@ def refit(
     """
     from recprism.operate.refitted_run import refit_run
     from recprism.result.result import Result
-    from recprism.runs.jobs.train import metric_names, part_named
+    from recprism.runs.jobs.train import metric_names, part_named, require_measurable
     from recprism.runs.run import Run
     from recprism.runs.sinks import followed
 
     names, part = metric_names(metrics), None if certify_on is None else part_named(certify_on)
     run, old, sink = result_to_make(run_directory, name, overwrite), Run.open(like, like_name), mlflow_sink(mlflow)
+    require_measurable(run, names)
     with followed(run, sink):
         say(f"as far towards the goal of {old.argument} as it went")
         with progress_of_steps() as on_step:

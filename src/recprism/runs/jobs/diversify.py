@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from recprism.budget.path import lists_at
+from recprism.budget.problem import Problem
 from recprism.budget.within import ask
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
@@ -53,9 +55,10 @@ def diversify_within(
     problem = problem.with_clusters(clusters)
     if asked.clusters not in (None, clusters_hash(problem.clusters)):
         raise InputError("the request was made with clusters of users; pass the same ones as clusters=")
+    require_feasible(problem, asked)
     found, before = ask(problem, asked.question, on_step)
     kept = replace(Result.of_rule(problem, found), asked_before=before, run=run)
-    _require_kept(asked, kept)
+    require_kept(asked, kept)
     if kept.is_changed:  # the path first: a run that is read between the two writes has no result without its path
         problem.keep_path(found.question.goal)
     keep_result(run, asked, kept, kept.to_dict())
@@ -77,7 +80,7 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
     """
     if not kept.is_changed:
         return
-    _require_kept(asked, kept)
+    require_kept(asked, kept)
     staged = run.staged()
     with staged.discarded_on_failure():
         clusters = clusters_hash(kept.problem.clusters)
@@ -98,7 +101,15 @@ def keep_result(run: Run, asked: BudgetConfig, kept: Result, certificate: Mappin
         unfinished.discard()
 
 
-def _require_kept(asked: BudgetConfig, found: Result) -> None:
+def require_feasible(problem: Problem, asked: BudgetConfig) -> None:
+    """Refuse constraints that the first lists of a path violate, unless that is allowed: no label is asked for them."""
+    if problem.constraints and not asked.constraints.allow_violations:
+        found = problem.violations(lists_at(problem, asked.question.goal, asked.question.steps[0]))
+        if found is not None:
+            found.require_none()
+
+
+def require_kept(asked: BudgetConfig, found: Result) -> None:
     """Refuse lists that violate a constraint, unless that is allowed."""
     if found.violations is not None and not asked.constraints.allow_violations:
         found.violations.require_none()

@@ -18,7 +18,7 @@ from recprism.errors import InputError
 from recprism.models import Factors
 from recprism.result.result import Result
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
-from recprism.runs.jobs.diversify import keep_result
+from recprism.runs.jobs.diversify import keep_result, require_kept
 from recprism.runs.jobs.imported import write_run
 from recprism.runs.jobs.train import part_named
 from recprism.runs.lock import writing
@@ -110,7 +110,7 @@ def _asked(result: Result) -> BudgetConfig:
             f"its figures are of the {problem.part} part, and those of a run are of the {JUDGED_ON} part; diversify a "
             f"problem on {JUDGED_ON}"
         )
-    return BudgetConfig(
+    asked = BudgetConfig(
         goal=result.towards,
         budgets={check.metric: check.budget for check in certificate.points[0].checks},
         confidence=certificate.confidence,
@@ -119,3 +119,5 @@ def _asked(result: Result) -> BudgetConfig:
         history_window=result.rule.history_window,
         constraints=ConstraintsConfig.of(problem.constraints),
     )
+    require_kept(asked, result)
+    return asked

@@ -21,7 +21,7 @@ from recprism.errors import BusyError, InputError, StorageError
 from recprism.forms.live import LiveFigures, live_figures
 from recprism.metrics import Evaluation
 from recprism.metrics.registry import parse, with_gini
-from recprism.metrics.suite import PAPER_METRICS
+from recprism.metrics.suite import PAPER_METRICS, require_context
 from recprism.models import Factors
 from recprism.models.factors import COSINE
 from recprism.models.registry import Model, make_model
@@ -245,6 +245,12 @@ def metric_names(words: str | None) -> tuple[str, ...] | None:
     for name in names:
         parse(name)
     return with_gini(names)
+
+
+def require_measurable(run: Run, names: Sequence[str] | None) -> None:
+    """Refuse metrics that need what a run does not have, before labels are asked for the lists."""
+    if names is not None:
+        require_context(names, run.problem().context)
 
 
 def part_named(word: str) -> Literal["test", "validation"]:
