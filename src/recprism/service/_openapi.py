@@ -78,6 +78,7 @@ def examples(loaded: Loaded) -> dict[str, dict[str, Any]]:
         "/explain": request,
         "/steer": {**request, "dials": dict.fromkeys(file.names[:1], 0.2)},
         "/enabled": {"enabled": True},
+        "/governor": {"enabled": True},
     }
     if file.item_vectors is not None:
         vector = [0.1] * file.item_vectors.shape[1]

@@ -175,7 +175,9 @@ def _add_state(app: FastAPI, service: Service) -> None:
         state = {"enabled": service.enabled, "shadow": settings.shadow, "problem": service.problem}
         return {**service.loaded.about(), **state, **held}
 
-    @app.get("/governor", summary="The price of the governor, and the evidence for it", response_model=None)
+    none: dict[int | str, dict[str, Any]] = {404: {"description": "The service has no governor."}}
+
+    @app.get("/governor", summary="The price of the governor, and its evidence", response_model=None, responses=none)
     async def governor() -> JSONResponse:
         if service.governor is None:
             return JSONResponse({"detail": "this service has no governor (--governor)"}, 404)
