@@ -23,6 +23,7 @@ from recprism.forms import RuleFile
 from recprism.forms.dials import lists_to_dials
 from recprism.models import Factors
 from recprism.operate.batch import make_batch
+from recprism.operate.batch._shown import ShownRows
 from recprism.operate.batch.lists import BatchRule
 from recprism.parallel import executor_named
 from recprism.rule import Features, ListSearch
@@ -358,3 +359,48 @@ def test_seen_items_of_nobody_are_refused(tmp_path: Path) -> None:
     pl.DataFrame({"user_id": ["somebody"], "item_id": ["i1"]}).write_parquet(tmp_path / "log.parquet")
     with pytest.raises(InputError, match=r"no row has a user of .* numbers from 0"):
         batch(tmp_path, seen=tmp_path / "log.parquet")
+
+
+@pytest.mark.parametrize("changes", [{}, {"goal": "ilad"}, {"constraints": {"pinned": {"1": "i7"}}}], ids=str)
+def test_lists_after_pages_are_those_of_requests(changes: dict[str, Any]) -> None:
+    file, user, seen, generator = rule_file(**changes), vectors(), seen_items(), np.random.default_rng(3)
+    users = np.sort(generator.integers(0, USERS - 5, 600))  # the last ones have no pages
+    items, ages = generator.integers(0, ITEMS, 600), generator.integers(1, 4, 600).astype(float)
+    made = BatchRule(file)(user, seen, ShownRows(users, items, ages, 2, 1.5))
+    served, plain = ServedRule(file), BatchRule(file)(user, seen)
+    for row in range(USERS):
+        known = file.item_ids[seen.row(row)].tolist()
+        shown = [(f"i{it}", age) for it, age in zip(items[users == row], ages[users == row], strict=True)]
+        asked = {"shown": shown, "no_repeat": 2, "half_life": 1.5}
+        assert tuple(file.item_ids[made.items[row]].tolist()) == served.rank(user[row], exclude=known, **asked).ids
+    assert (made.items[-5:] == plain.items[-5:]).all()
+    assert (made.items != plain.items).any(1).mean() > 0.2
+
+
+def test_a_batch_reads_the_items_of_earlier_pages(tmp_path: Path) -> None:
+    rule_file().write(tmp_path / "rule")
+    np.save(tmp_path / "users.npy", vectors())
+    asked = (tmp_path / "rule", tmp_path / "users.npy")
+    make_batch(*asked, tmp_path / "1", repeat_seen=True, shard_users=40)
+    one = pl.read_parquet(tmp_path / "1" / "*.parquet").explode("items")
+    pages = one.select("user_id", item_id="items", age=pl.lit(1))
+    pages.write_parquet(tmp_path / "pages.parquet")
+    options: dict[str, Any] = {"repeat_seen": True, "shown": tmp_path / "pages.parquet", "shard_users": 40}
+    made = make_batch(*asked, tmp_path / "2", **options)
+    assert made.as_tested == ("nothing was certified",)
+    two = pl.read_parquet(tmp_path / "2" / "*.parquet").explode("items")
+    assert one.join(two, on=["user_id", "items"]).is_empty()
+    make_batch(*asked, tmp_path / "3", no_repeat=0, half_life=0.001, **options)
+    assert pl.read_parquet(tmp_path / "3" / "*.parquet").explode("items").equals(one)
+    with pytest.raises(InputError, match="not made with the same shown items"):
+        make_batch(*asked, tmp_path / "2", no_repeat=1, **options)
+    for wrong, sentence in (
+        (pages.drop("age"), "no column 'age'; the columns are user_id, item_id"),
+        (pages.with_columns(age=-1), "age must be a number of pages, 0 or more, in every row"),
+        (pages.with_columns(user_id=pl.col("user_id") + 1000), "no row has a user of the vectors and an item of the"),
+    ):
+        wrong.write_parquet(tmp_path / "wrong.parquet")
+        with pytest.raises(InputError, match=sentence):
+            make_batch(*asked, tmp_path / "4", **{**options, "shown": tmp_path / "wrong.parquet"})
+    with pytest.raises(InputError, match="half_life is about earlier pages"):
+        make_batch(*asked, tmp_path / "4", repeat_seen=True, half_life=2)

@@ -111,6 +111,54 @@ def test_no_pages_are_the_same_as_none(seed: int) -> None:
     assert together == [plain, rule.rerank(ids, scores, shown=pages[::-1]).to_dict(), plain]
 
 
+def test_a_reason_names_what_earlier_pages_lacked() -> None:
+    """Folk would not be on this page had it been on the one before; long after that it would."""
+    pages = [("a", 1), ("c", 1), ("b", 2)]
+    folk = ask(shown=pages).reasons[-1]
+    assert (folk.item, folk.not_lately) == ("f", {"folk": 2})
+    assert folk.for_users() == "Added for variety: folk, which the base list lacked; no folk on your last two pages."
+    assert "No folk on your last two pages; had the last one had it, this item would not be here." in folk.sentence()
+    assert "no folk on your last two pages" in folk.in_brief()
+    assert ask(shown=[*pages, ("g", 1)]).reasons[-1].not_lately == {"folk": 2}
+    again = diversify_list([*KINDS, "g"], [*SCORES, -9], categories=[*KINDS.values(), "folk"], k=2, trade_off=0.5)
+    assert again.reasons[-1].not_lately == {}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_a_named_cause_is_one(seed: int) -> None:
+    """Had the page before had the category, the whole rule would not show the item."""
+    rule, ids, scores, member, _ = random_case(4 * seed)  # the goal is coverage
+    pages = [(it, page) for page in (1, 2) for it in ids[5 * page : 5 * page + 5]]
+    answer = rule.rerank(ids, scores, shown=pages)
+    for reason in answer.reasons:
+        for name, n in reason.not_lately.items():
+            category = rule.names.index(name)
+            assert not any(member[ids.index(it), category] for it, age in pages if age <= n)
+            kinds = [[*np.flatnonzero(row)] for row in member] + [[category]]
+            with_one_more = ServedRule(
+                RuleFile.of(
+                    [*ids, "one more"],
+                    categories=[[rule.names[at] for at in row] for row in kinds],
+                    goal={"subtopic_coverage": 1.0},
+                    k=4,
+                    trade_off=rule.file.trade_off,
+                )
+            )
+            found = with_one_more.rerank(ids, scores, shown=[*pages, ("one more", 1)], reasons=False)
+            assert reason.item not in found.ids
+
+
+def test_distances_to_earlier_pages_are_named() -> None:
+    vectors = np.eye(4)[[0, 0, 1, 2, 3, 3]]
+    options: dict[str, Any] = {"categories": None, "embeddings": vectors, "k": 2, "trade_off": 0.6}
+    found = ask(shown=[("a", 1), ("c", 1)], **options)
+    assert "b" not in found.ids  # it is a copy of what the page before had
+    new = next(it for it in found.reasons if it.newcomer)
+    assert new.after_pages
+    assert "it differs more from the rest of your list and from earlier pages than" in new.for_users()
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.errors import InputError
+
 HALF_LIFE = 1.0
 """Pages after which what was shown counts half, by default."""
 
@@ -50,6 +52,32 @@ def stacked_earlier(pages: Sequence[Earlier | None], n_categories: int) -> Earli
     rows = [nothing if one is None else one for one in pages]
     past = [nothing.past if not one.past.shape[1] else one.past for one in rows]
     return Earlier(np.concatenate([one.left for one in rows]), np.concatenate(past))
+
+
+def half_life_of(given: bool, no_repeat: Any, half_life: Any) -> float:
+    """Return the half-life, checked together with the number of pages without repeats.
+
+    Args:
+        given: Whether there are earlier pages, or at least an empty list of them.
+        no_repeat: Pages after which a shown item may come again; None for never.
+        half_life: Pages after which what was shown counts half; None for the default.
+
+    Raises:
+        InputError: If an option is out of range, or there are options without pages.
+    """
+    for name, value in (("no_repeat", no_repeat), ("half_life", half_life)):
+        if value is not None and not given:
+            raise InputError(f"{name} is about earlier pages; give shown=[(id, age), ...], [] for a first page")
+    if no_repeat is not None and (not is_amount(no_repeat) or no_repeat % 1):
+        raise InputError(f"no_repeat is a number of pages, 0 or more, not {no_repeat!r}")
+    if half_life is not None and (not is_amount(half_life) or half_life == 0):
+        raise InputError(f"half_life is a number of pages above 0, not {half_life!r}")
+    return HALF_LIFE if half_life is None else float(half_life)
+
+
+def is_amount(value: Any) -> bool:
+    """Whether a value is a number from 0 up."""
+    return not isinstance(value, bool) and isinstance(value, int | float | np.number) and bool(value >= 0)
 
 
 def weights_of(ages: NDArray[np.float64], half_life: float) -> NDArray[np.float64]:

@@ -205,6 +205,7 @@ class Page:
             ),
             boosts=None if boost is None else Boosts.of(boost, goals, by_rank=self.rule.by_rank and not self.is_spaced),
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
+            pages=None if self.earlier is None or self.shown is None else self.shown.pages(self.rule),
         )
 
     def _enters(self, at: int, trade_off: float) -> tuple[float, float | None] | None:

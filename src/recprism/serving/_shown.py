@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import Id, canonical_text
 from recprism.errors import InputError
-from recprism.rule.earlier import HALF_LIFE, Earlier, earlier_of, weights_of
+from recprism.explain.reasons.earlier import EarlierPages
+from recprism.rule.earlier import HALF_LIFE, Earlier, earlier_of, half_life_of, is_amount, weights_of
 from recprism.rule.kernels.prices import search_terms
 from recprism.rule.kernels.worth import OF_FUNCTION
 from recprism.serving._prepared import PreparedRule
@@ -43,6 +44,14 @@ class Shown:
         categories, directions = (rule.indptr, rule.file.indices, n_categories), rule.directions
         return earlier_of(np.zeros(len(numbers), np.int64), numbers, weights, 1, categories, directions)
 
+    def pages(self, rule: PreparedRule) -> EarlierPages:
+        """Return what reasons say of the pages: the oldest item given is from the first one."""
+        without = np.full(len(rule.file.names), int(self.ages.max()))
+        for number, age in zip(rule.numbers(self.ids).tolist(), self.ages.tolist(), strict=True):
+            own = rule.categories(number)
+            without[own] = np.minimum(without[own], math.ceil(age) - 1)
+        return EarlierPages(without, float(1 - weights_of(np.ones(1), self.half_life)[0]), rule.directions is not None)
+
     def notes(self, rule: PreparedRule) -> list[str]:
         """Return in what the items do not count."""
         if not self.ids:
@@ -72,13 +81,7 @@ def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_li
     """
     if given is None and no_repeat is None and half_life is None:
         return NOTHING
-    for name, value in (("no_repeat", no_repeat), ("half_life", half_life)):
-        if value is not None and given is None:
-            raise InputError(f"{name} is about earlier pages; give shown=[(id, age), ...], [] for a first page")
-    if no_repeat is not None and (isinstance(no_repeat, bool) or not _is_number(no_repeat) or no_repeat % 1):
-        raise InputError(f"no_repeat is a number of pages, 0 or more, not {no_repeat!r}")
-    if half_life is not None and (not _is_number(half_life) or half_life == 0):
-        raise InputError(f"half_life is a number of pages above 0, not {half_life!r}")
+    life = half_life_of(given is not None, no_repeat, half_life)
     if isinstance(given, Shown):
         return given
     if isinstance(given, str) or not isinstance(given, Iterable | None):
@@ -87,16 +90,11 @@ def as_shown(given: Iterable[Any] | Shown | None, no_repeat: int | None, half_li
     for pair in given or ():
         if isinstance(pair, str) or not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InputError(f"shown is a list of (id, age in pages), and has {pair!r}")
-        if isinstance(pair[1], bool) or not _is_number(pair[1]) or not math.isfinite(pair[1]):
+        if not is_amount(pair[1]) or not math.isfinite(pair[1]):
             raise InputError(f"the age of a shown item is a number of pages, 0 or more, and that of {pair[0]!r} is not")
         ids.append(pair[0])
         ages.append(float(pair[1]))
     out = frozenset(
         canonical_text(one) for one, age in zip(ids, ages, strict=True) if no_repeat is None or age <= no_repeat
     )
-    return Shown(ids, np.array(ages), HALF_LIFE if half_life is None else float(half_life), out)
-
-
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number from 0 up."""
-    return isinstance(value, int | float | np.number) and bool(value >= 0)
+    return Shown(ids, np.array(ages), life, out)

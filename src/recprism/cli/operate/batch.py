@@ -36,6 +36,22 @@ def batch(
             "--repeat-seen", help="Without --seen: lists may repeat items that users know, without a history."
         ),
     ] = False,
+    shown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Parquet with user_id, item_id and age, in pages: the items of earlier pages."
+        ),
+    ] = None,
+    no_repeat: Annotated[
+        int | None,
+        typer.Option(help="Pages after which a shown item may come again.", min=0, show_default="never"),
+        With("shown"),
+    ] = None,
+    half_life: Annotated[
+        float | None,
+        typer.Option(help="Pages after which what was shown counts half.", show_default="1"),
+        With("shown"),
+    ] = None,
     k: Annotated[
         int | None, typer.Option("-k", help="Length of the lists.", min=1, show_default="that of the rule")
     ] = None,
@@ -60,6 +76,7 @@ def batch(
     - `recprism batch rule --users users.npy --repeat-seen -o lists`
     - `recprism batch rule --users users.parquet --seen 'log/*.parquet' --dials -o lists`
     - `recprism batch rule --users users.parquet --seen log.parquet --executor ray -o lists`
+    - `recprism batch rule --users users.parquet --seen log.parquet --shown pages.parquet -o page-2`
     """
     from recprism.operate.batch import make_batch
     from recprism.parallel import executor_named
@@ -71,6 +88,9 @@ def batch(
             output,
             seen=seen,
             repeat_seen=repeat_seen,
+            shown=shown,
+            no_repeat=no_repeat,
+            half_life=half_life,
             k=k,
             dials=dials,
             shard_users=shard_users,

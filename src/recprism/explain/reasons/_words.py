@@ -56,6 +56,9 @@ HINDRANCES_FOR_USERS = {
 }
 
 
+NUMBERS = dict(enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 2))
+
+
 @dataclass(frozen=True)
 class Comparison:
     """The list of the rule against the same list with one item exchanged.
@@ -177,6 +180,19 @@ def categories_named(names: Sequence[str], together: bool) -> str:
 def alike(left: Comparison) -> str:
     """Say which place an item that left is like."""
     return "" if left.alike is None else f", which is {left.alike[1]:.2f} alike to place {left.alike[0]}"
+
+
+def lately(pages: Mapping[str, int]) -> str:
+    """Say on how many of the last pages no item had some categories.
+
+    >>> lately({"jazz": 3}), lately({"jazz": 1, "folk": 2, "rock": 1})
+    ('no jazz on your last three pages', 'no folk on your last two pages, no jazz or rock on your last page')
+    """
+    said = []
+    for n in sorted({*pages.values()}, reverse=True):
+        some = joined([name for name, number in pages.items() if number == n], "or")
+        said.append(f"no {some} on your last {'page' if n == 1 else f'{NUMBERS.get(n, n)} pages'}")
+    return ", ".join(said)
 
 
 def moves(items: Sequence[Id], one: str, many: str, name: Name) -> str:

@@ -21,6 +21,7 @@ from recprism.explain.reasons.codes import (
     causes_of,
     deciding,
 )
+from recprism.explain.reasons.earlier import EarlierPages, name_pages
 from recprism.explain.reasons.reason import SCHEMA
 from recprism.explain.reasons.reruns import Boosts, Newcomer, Reruns, run_again
 from recprism.rule.kernels.parts import PARTS
@@ -135,6 +136,7 @@ class Compared:
         reruns: Makes the list again without a cause; None if the lists of other users would change with it.
         vectors: Item numbers of the candidates, (n,), vectors and what they are multiplied by to have length 1; None if
             no goal looks at distances of vectors.
+        pages: The earlier pages; None if there are none.
     """
 
     numbers: Sequence[int]
@@ -154,6 +156,7 @@ class Compared:
     boosts: Boosts | None = None
     reruns: Reruns | None = None
     vectors: tuple[Ints, NDArray[Any], NDArray[Any]] | None = None
+    pages: EarlierPages | None = None
 
     def reasons(
         self,
@@ -199,6 +202,7 @@ class Compared:
             )
             decided.append(own)
         run_again(newcomers, self.reruns, personal=self.differences.personal)
+        name_pages(newcomers, self.pages, self.reruns)
         return [{**one, **own} for one, own in zip(found, decided, strict=True)]
 
     def _of_pin(self, item: Id) -> dict[str, Any]:
@@ -344,7 +348,7 @@ def of_search(parts: Mapping[str, float]) -> list[float]:
     return [parts[name] + (parts.get("boost", 0.0) if name == "relevance" else 0.0) for name in PARTS]
 
 
-def _decided() -> dict[str, list[str]]:
+def _decided() -> dict[str, Any]:
     """Return what decides nothing."""
     names = ("needs", "goes_without", "for_variety", "for_history", "together", "base_lacks")
-    return {name: [] for name in names}
+    return {**{name: list[str]() for name in names}, "not_lately": {}, "after_pages": False}

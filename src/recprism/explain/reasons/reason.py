@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from recprism.explain.reasons._words import (
     enters,
     item_name,
     joined,
+    lately,
     margin,
     moves,
     named,
@@ -104,6 +105,9 @@ class Reason(_Result):
         for_history: The same for categories that fit the user's history.
         together: "for_variety" or "for_history" if no single one of its categories decides the exchange, but all do.
         base_lacks: The categories of ``for_variety`` that no item of the base list has.
+        not_lately: Category of ``for_variety`` -> on how many of the last pages no item had it. Had one had it on the
+            page before, the item would not be in the list.
+        after_pages: Whether distances to items of earlier pages count.
         adds: Part of the objective -> what the list loses if the place stays empty.
         replaced: The item of the base list that left for a newcomer, as a comparison of both in this place.
         runner_up: The best other list with a different item instead of this one.
@@ -126,6 +130,8 @@ class Reason(_Result):
     for_history: tuple[str, ...] = ()
     together: tuple[str, ...] = ()
     base_lacks: tuple[str, ...] = ()
+    not_lately: Mapping[str, int] = field(default_factory=dict)
+    after_pages: bool = False
     adds: Mapping[str, float] | None = None
     replaced: Comparison | None = None
     runner_up: Comparison | None = None
@@ -134,7 +140,7 @@ class Reason(_Result):
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Reason:
         """Read what ``to_dict`` wrote."""
-        found = {name: facts[name] for name in cls.__dataclass_fields__}
+        found = {name: facts[name] for name in cls.__dataclass_fields__ if name in facts}
         for name in NAMES:
             found[name] = tuple(found[name])
         for name in ("replaced", "runner_up"):
@@ -150,6 +156,8 @@ class Reason(_Result):
         if self.new_categories:
             lines.append(f"No other item of the list has {joined(self.new_categories, 'or')}.")
         lines.append("The base list lacks it." if self.newcomer else "The base list has it, too.")
+        if self.not_lately:
+            lines.append(f"{upper(lately(self.not_lately))}; had the last one had it, this item would not be here.")
         if self.replaced is not None:
             lines.append(f"It replaced {name(self.replaced.item)}{alike(self.replaced)}: {margin(self.replaced)}.")
         if self.runner_up is not None:
@@ -193,6 +201,7 @@ class Reason(_Result):
             parts.append(f"adds {categories_named(self.for_variety, 'for_variety' in self.together)}")
         elif "variety" in causes:
             parts += [IN_BRIEF[code] for code in self.codes if code in IN_BRIEF][:1]
+        parts += [lately(self.not_lately)] if self.not_lately else []
         if "history" in causes:
             parts.append(f"fits {causes['history'] or 'the categories'} of the user's history")
         elsewhere = [words for code, words in ELSEWHERE.items() if code in self.codes]
@@ -236,10 +245,12 @@ class Reason(_Result):
             if "for_variety" in self.together:
                 of_all = [clause for some, clause in clauses if len(some) == len(self.for_variety)]
                 return f"{joined(self.for_variety)} together{''.join(of_all)}"
-            return ", and ".join(f"{joined(some)}{clause}" for some, clause in clauses if some)
+            words = ", and ".join(f"{joined(some)}{clause}" for some, clause in clauses if some)
+            return f"{words}; {lately(self.not_lately)}" if self.not_lately else words
         far = "distance" in self.codes
         if self.replaced is not None and (far or "less_repetition" in self.codes):
-            word = "it differs more from the rest of your list" if far else "its categories repeat less"
+            where = "your list and from earlier pages" if self.after_pages else "your list"
+            word = f"it differs more from the rest of {where}" if far else "its categories repeat less"
             return f"{word} than {name(self.replaced.item)}{alike(self.replaced)}"
         return "no other list shows it" if "shown_nowhere_else" in self.codes else ""
 

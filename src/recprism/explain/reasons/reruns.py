@@ -15,7 +15,7 @@ from recprism.rule.kernels.prices import TIE
 from recprism.rule.kernels.worth import ACCURACY, DISTANCE
 
 Ints = NDArray[np.int64]
-UNIT, KNOWN, SHOWN, PRICES, DISCOUNT, INTENTS = 3, 4, 5, 6, 7, 9  # places in the goals
+UNIT, KNOWN, SHOWN, PRICES, DISCOUNT, INTENTS, LEFT = 3, 4, 5, 6, 7, 9, 11  # places in the goals
 CATEGORIES = ("for_variety", "for_history")
 Hidden = tuple[int, tuple[int, ...]]
 """Position of a candidate, and numbers of categories that it lacks."""
@@ -116,6 +116,20 @@ class Reruns:
             items[row, at] = n + row
         lists = self._lists(_with(goals, changed), items)
         return {one: one[0] in some for one, some in zip(hidden, lists, strict=True)}
+
+    def stays_if_shown(self, asked: Sequence[tuple[int, int]], left: float) -> list[bool]:
+        """Return whether each candidate is in the list if a category had been on the page before.
+
+        Args:
+            asked: Position of a candidate, and number of a category.
+            left: The share of the category that is then left.
+        """
+        m = len(asked)
+        fresh = np.repeat(self.goals[LEFT], m, 0)
+        fresh[np.arange(m), [category for _, category in asked]] = left
+        goals = _with(self.goals, {LEFT: fresh, INTENTS: np.repeat(self.goals[INTENTS], m, 0)})
+        lists = self._lists(goals, np.tile(self.items, (m, 1)))
+        return [at in some for (at, _), some in zip(asked, lists, strict=True)]
 
     def _vectors(self, hidden: Sequence[Hidden]) -> dict[int, NDArray[Any]]:
         """Return the vectors of the candidates, and of those that lack categories, whose length is 1 again."""

@@ -20,6 +20,7 @@ from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models.settings import choose_device
+from recprism.operate.batch._shown import ShownRows
 from recprism.operate.batch.dials import DialFitter, FittedDials
 from recprism.ranking import topk
 from recprism.rule import Constrained, Features, ListSearch
@@ -125,23 +126,26 @@ class BatchRule:
         """What fits the dials."""
         return DialFitter(self._item, self.categories)
 
-    def __call__(self, user: NDArray[np.float32], seen: SparseRows | None = None) -> BatchLists:
+    def __call__(
+        self, user: NDArray[np.float32], seen: SparseRows | None = None, shown: ShownRows | None = None
+    ) -> BatchLists:
         """Make the lists of a block of users; memory grows with the block.
 
         Args:
             user: (n_users, d) vectors, as the item vectors of the export expect them.
             seen: Items that the user knows, (n_users, n_items). They are not shown, and they are the user's history.
+            shown: The items of earlier pages of these users.
 
         Raises:
             InputError: The vectors have another number of columns than the item vectors, or are not finite.
         """
         with self.times.stage("ranking"):
-            hidden = self._hidden(seen, len(user))
+            hidden = self._hidden(seen, shown, len(user))
             vectors = torch.from_numpy(np.ascontiguousarray(user, np.float32)).to(self.device)
             depth = min(max(self.file.candidates, self.k), len(self._item))
             candidates, scores = topk(vectors, self._item, depth, exclude=hidden)
         with self.times.stage("search"):
-            lists = self.search(candidates, scores, seen)
+            lists = self.search(candidates, scores, seen, shown)
             chosen, own = lists.cpu().numpy(), self._scores_of(lists, candidates, scores, vectors)
         base = _padded(candidates[:, : self.k], self.k)
         fitted = None
@@ -150,19 +154,23 @@ class BatchRule:
                 fitted = self.fit(vectors, lists, base, hidden)
         return BatchLists(chosen, own, base.cpu().numpy(), fitted)
 
-    def search(self, candidates: Tensor, scores: Tensor, seen: SparseRows | None = None) -> Tensor:
+    def search(
+        self, candidates: Tensor, scores: Tensor, seen: SparseRows | None = None, shown: ShownRows | None = None
+    ) -> Tensor:
         """Search for the best lists, (n_users, k) item numbers, on the device of the candidates.
 
         Args:
             candidates: Item numbers, the best first, (n_users, n); -1 in empty places.
             scores: Their scores, (n_users, n).
             seen: The users' history, (n_users, n_items).
+            shown: The items of earlier pages.
         """
         rule, features = self._rule(), self._features(seen, len(candidates), candidates.device)
+        features = features.after(None if shown is None else shown.earlier(self.file, len(candidates)))
         method: ListSearch | Constrained = rule
         by_relevance = ListSearch(trade_off=0.0)
         plain: ListSearch | Constrained = by_relevance
-        pins = self._kept.pins(len(candidates), self.k, seen)
+        pins = self._kept.pins(len(candidates), self.k, self._hidden(seen, shown, len(candidates), banned=False))
         if self._kept.shares or self._kept.pinned or self._kept.fields is not None:
             kept = replace(self._kept, banned=np.zeros(0, np.int64), pinned=pins)  # banned items are hidden
             method, plain = Constrained(rule, kept), Constrained(by_relevance, kept)
@@ -183,12 +191,15 @@ class BatchRule:
             file=file,
         )
 
-    def _hidden(self, seen: SparseRows | None, n_users: int) -> SparseRows | None:
-        """Return the pairs that no list shows: seen and banned items."""
-        if seen is None and not len(self._kept.banned):
-            return None
-        shape = (n_users, len(self._item))
-        return (SparseRows.empty(shape) if seen is None else seen).with_cols(self._kept.banned)
+    def _hidden(
+        self, seen: SparseRows | None, shown: ShownRows | None, n_users: int, *, banned: bool = True
+    ) -> SparseRows | None:
+        """Return the pairs that no list shows: seen items, those of earlier pages, and banned ones."""
+        out = None if shown is None else shown.out(n_users, len(self._item))
+        both = out if seen is None else seen if out is None else seen.union(out)
+        if not banned or not len(self._kept.banned):
+            return both
+        return (SparseRows.empty((n_users, len(self._item))) if both is None else both).with_cols(self._kept.banned)
 
     def _features(self, seen: SparseRows | None, n_users: int, device: torch.device) -> Features:
         history = None
@@ -248,6 +259,7 @@ class _FileRule(ListSearch):
             fading_of(file.goals, discount),
             intents,
             filling_of(k),
+            earlier=features.earlier,
         )
 
 

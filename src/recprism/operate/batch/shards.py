@@ -26,8 +26,10 @@ from recprism.data.stream import stream_parquet
 from recprism.errors import InputError
 from recprism.forms.differences import Asked, differences
 from recprism.forms.rule_file import RuleFile, fingerprint_of
+from recprism.operate.batch._shown import ShownRows, read_shown
 from recprism.operate.batch._users import UserVectors
 from recprism.operate.batch.lists import BatchLists, BatchRule
+from recprism.rule.earlier import half_life_of
 from recprism.runs.lock import LOCK, held
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 SCHEMA, VERSION = "recprism.batch", 1
 MANIFEST = "batch.json"
 SHARD_USERS = 50_000
-Shard = tuple[int, int, int, SparseRows | None]
-"""Number, first user, user after the last, and seen items of these users."""
+Shard = tuple[int, int, int, SparseRows | None, ShownRows | None]
+"""Number, first user, user after the last, seen items of these users, and items of their earlier pages."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ def make_batch(
     *,
     seen: str | Path | None = None,
     repeat_seen: bool = False,
+    shown: str | Path | None = None,
+    no_repeat: int | None = None,
+    half_life: float | None = None,
     k: int | None = None,
     dials: bool = False,
     shard_users: int = SHARD_USERS,
@@ -137,6 +142,9 @@ def make_batch(
         seen: A Parquet file, a folder of them, or a pattern: interactions with the columns user_id and item_id. Their
             items are not shown, and they are the users' history.
         repeat_seen: Without ``seen``: make lists that may repeat items which users know, for users without a history.
+        shown: Likewise, items of earlier pages, with the columns user_id, item_id and age: 1 for the page before.
+        no_repeat: Pages after which a shown item may come again, 0 on the next page; by default it never does.
+        half_life: Pages after which what was shown counts half; 1 by default.
         k: Length of the lists; that of the rule by default.
         dials: Whether named weights are fitted that return the lists.
         shard_users: Users of a shard.
@@ -159,22 +167,29 @@ def make_batch(
             else "--seen leaves out what users know, and --repeat-seen repeats it; choose one of them"
         )
     size = int(Whole(1).read("shard_users", shard_users) or 0)
+    life = half_life_of(shown is not None, no_repeat, half_life)
     file, vectors = RuleFile.read(export), UserVectors(Path(users))
     rule = BatchRule(file, k=k, dials=dials, device=device)
     places, device = rule.k, str(rule.device)
     del rule  # each process opens its own, and two of them would fill the memory of a GPU
     _require_fit(file, vectors, size)
     paths = (Path(export).resolve(), Path(users).resolve(), Path(folder).resolve())
-    known_files = None if seen is None else _seen_files(seen)
+    known_files, page_files = (
+        None if it is None else _files_of(it, name) for it, name in ((seen, "seen items"), (shown, "shown items"))
+    )
     job = BatchJob(*paths, places, dials, device, (fingerprint_of(export), hash_of(paths[1])))
-    manifest = _manifest(job, file, len(vectors), size, known_files)
+    pages = (
+        None if page_files is None else {"files": _hash_of_all(page_files), "no_repeat": no_repeat, "half_life": life}
+    )
+    manifest = _manifest(job, file, len(vectors), size, known_files, pages)
     _require_same(Path(folder), manifest)
     shards = [(at, start, min(start + size, len(vectors))) for at, start in enumerate(range(0, len(vectors), size))]
     known = _seen(known_files, vectors, file)  # before anything is written
+    before = None if page_files is None else read_shown(page_files, vectors.ids, file.item_ids, no_repeat, life)
     with held(job.folder):
         _begin(job.folder, manifest)
         missing = [it for it in shards if not _is_finished(job.path_of(it[0]), it[2] - it[1])]
-        pieces = _Pieces(missing, known)
+        pieces = _Pieces(missing, known, before)
         step = count_steps(on_step, "shards", len(missing))
         try:
             with executor:
@@ -186,12 +201,12 @@ def make_batch(
 
 def make_shard(job: BatchJob, shard: Shard) -> dict[str, Any]:
     """Make one shard and write its file; return the figures that are summed."""
-    number, start, stop, seen = shard
+    number, start, stop, seen, shown = shard
     rule, users = _opened(job)
     before = dict(rule.times.seconds), dict(rule.times.processor_seconds)
     with rule.times.stage("reading"):
         vectors = users.rows(start, stop)
-    lists = rule(vectors, seen)
+    lists = rule(vectors, seen, shown)
     with rule.times.stage("writing"), atomic_path(job.path_of(number)) as temporary:
         _frame(lists, users.ids[start:stop], rule.file).write_parquet(temporary)
     now = rule.times.seconds, rule.times.processor_seconds
@@ -213,8 +228,8 @@ def _opened(job: BatchJob) -> tuple[BatchRule, UserVectors]:
 class _Pieces(Sequence[Shard]):
     """The shards to make; the seen items of a shard are cut out when it is taken."""
 
-    def __init__(self, shards: list[tuple[int, int, int]], seen: SparseRows | None) -> None:
-        self._shards, self._seen = shards, seen
+    def __init__(self, shards: list[tuple[int, int, int]], seen: SparseRows | None, shown: ShownRows | None) -> None:
+        self._shards, self._seen, self._shown = shards, seen, shown
 
     def __len__(self) -> int:
         return len(self._shards)
@@ -222,7 +237,7 @@ class _Pieces(Sequence[Shard]):
     def __getitem__(self, at: Any) -> Any:
         number, start, stop = self._shards[at]
         some = None if self._seen is None else self._seen.take_rows(np.arange(start, stop))
-        return number, start, stop, some
+        return number, start, stop, some, None if self._shown is None else self._shown.of_users(start, stop)
 
     def __iter__(self) -> Iterator[Shard]:
         return (self[at] for at in range(len(self)))
@@ -240,16 +255,16 @@ def _require_fit(file: RuleFile, vectors: UserVectors, size: int) -> None:
             )
 
 
-def _seen_files(seen: str | Path) -> list[Path]:
-    """Return the files of seen items, sorted: those that are hashed are those that are read."""
-    path = Path(seen)
+def _files_of(given: str | Path, what: str) -> list[Path]:
+    """Return files of items, sorted: those that are hashed are those that are read."""
+    path = Path(given)
     if path.is_file():
         return [path]
-    pattern = str(path / "**" / "*.parquet") if path.is_dir() else str(seen)
+    pattern = str(path / "**" / "*.parquet") if path.is_dir() else str(given)
     found = [Path(it) for it in sorted(glob(pattern, recursive=True))]  # noqa: PTH207 - a pattern may be absolute
     files = [it for it in found if it.is_file()]
     if not files:
-        raise InputError(f"{seen}: no such file; seen items are a Parquet file, a folder of them, or a pattern")
+        raise InputError(f"{given}: no such file; {what} are a Parquet file, a folder of them, or a pattern")
     return files
 
 
@@ -268,7 +283,13 @@ def _seen(files: list[Path] | None, vectors: UserVectors, file: RuleFile) -> Spa
     return found
 
 
-def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list[Path] | None) -> dict[str, Any]:
+def _hash_of_all(files: list[Path]) -> str:
+    return hash_of("".join(map(hash_of, files)).encode())
+
+
+def _manifest(
+    job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list[Path] | None, pages: dict[str, Any] | None
+) -> dict[str, Any]:
     """Return the settings and the hashes of the inputs: shards of another batch differ in one of them."""
     return {
         "schema": SCHEMA,
@@ -276,18 +297,19 @@ def _manifest(job: BatchJob, file: RuleFile, n_users: int, size: int, seen: list
         "recprism version": __version__,
         "rule": job.inputs[0],
         "user vectors": job.inputs[1],
-        "seen items": None if seen is None else hash_of("".join(map(hash_of, seen)).encode()),
+        "seen items": None if seen is None else _hash_of_all(seen),
+        "shown items": pages,
         "users": n_users,
         "shard_users": size,
         "k": job.k,
         "dials": list(file.names) if job.dials else None,
         "device": job.device,
         "certificate": None if file.certificate is None else file.certificate.to_dict(),
-        "as_tested": list(_differences(job, file, seen is not None)) or True,
+        "as_tested": list(_differences(job, file, seen is not None, pages is not None)) or True,
     }
 
 
-def _differences(job: BatchJob, file: RuleFile, has_history: bool) -> tuple[str, ...]:
+def _differences(job: BatchJob, file: RuleFile, has_history: bool, shown: bool) -> tuple[str, ...]:
     """Return how the lists differ from those that were tested; scores are those of the export's own item vectors."""
     scorer = None if file.certificate is None else file.certificate.scorer
     return differences(
@@ -298,6 +320,7 @@ def _differences(job: BatchJob, file: RuleFile, has_history: bool) -> tuple[str,
             candidates=file.candidates,
             scorer=scorer,
             has_history=has_history,
+            shown=shown,
         ),
     )
 
