@@ -122,7 +122,7 @@ def test_the_account_shows_itself() -> None:
     found = summarise_rule(problem, rule_at(problem, "sc", 0.25))
     assert isinstance(found, RuleSummary)
     json.dumps(found.to_dict())
-    assert found.to_dict()["schema"] == 2
+    assert found.to_dict()["schema"] == 3
     rows = found.table()
     gains = [row["gain of subtopic_coverage"] for row in rows]
     assert gains == sorted(gains, reverse=True)

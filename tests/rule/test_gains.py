@@ -137,13 +137,11 @@ def test_the_gain_of_an_exchange_is_a_difference_of_the_definition(
                     assert world.worth(user, best_list[None])[0] - before == pytest.approx(gains.max(), abs=1e-12)
             continue
         gains = world.worth(user, np.sort(after, 1)) - before
-        plain.exchange._weigh_exchanges(*about)
-        cheapest, _, farthest = plain.exchange._bounds(*about)
-        plain.exchange._bound_candidates(items, relevance, data, state, cheapest, farthest)
+        plain.exchange.weigh_exchanges(*about)
         for (place, c), gain in zip(pairs, gains, strict=True):
             state[5][chosen] = True  # barred, but the one that leaves
             state[5][chosen[place]] = False
-            found, leaving = plain.exchange._best_to_leave(c, *about, -np.inf, TIE)
+            found, leaving = plain.exchange.best_to_leave(c, *about, -np.inf, TIE)
             assert (found, leaving) == (pytest.approx(gain, abs=1e-12), chosen[place])
             assert state[10][2][c] >= found - 1e-12, "no candidate gains more than its bound"
         state[5][chosen] = False

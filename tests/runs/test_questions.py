@@ -188,4 +188,4 @@ def test_an_approximate_result_is_marked_and_in_no_joint_confidence(trained_run:
     assert asked == Asked(2, 0.9, 1)
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
     assert row.confidence == "approximate 95 % confidence"
-    assert "(approximate 95 % confidence, " in card(run)
+    assert "(approximate 95 % confidence)" in card(run)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli._commands import With, Without
+from recprism.cli._values import finite_number
 from recprism.common.checks import LARGEST_SEED
 from recprism.common.shares import Share, share
 from recprism.errors import InputError
@@ -38,6 +39,24 @@ def share_option(
 
     found: typer.models.OptionInfo = typer.Option(
         *names, help=help, parser=read, metavar="SHARE", show_default=show_default, rich_help_panel=panel or None
+    )
+    return found
+
+
+def number_option(*names: str, help: str, least: float, show_default: bool | str = True) -> typer.models.OptionInfo:
+    """Declare an option that takes a finite number of at least ``least``."""
+
+    def read(word: str | float) -> float:
+        try:
+            number = finite_number(str(word), str(word), "a number")
+        except InputError as problem:
+            raise typer.BadParameter(str(problem)) from None
+        if number < least:
+            raise typer.BadParameter(f"{word} is less than {least:g}.")
+        return number
+
+    found: typer.models.OptionInfo = typer.Option(
+        *names, help=help, parser=read, metavar="NUMBER", show_default=show_default
     )
     return found
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli._commands import With
-from recprism.cli._options import AsJson, Device, ExecutorName
+from recprism.cli._options import AsJson, Device, ExecutorName, number_option
 from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
 
@@ -49,7 +49,7 @@ def batch(
     ] = None,
     half_life: Annotated[
         float | None,
-        typer.Option(help="Pages after which what was shown counts half.", show_default="1"),
+        number_option(help="Pages after which what was shown counts half.", least=0.001, show_default="1"),
         With("shown"),
     ] = None,
     k: Annotated[

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli._commands import With, Without
-from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, share_option
+from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, number_option, share_option
 from recprism.cli._output import (
     next_step,
     print_json,
@@ -98,8 +98,8 @@ def monitor_log(
     ] = None,
     window: Annotated[
         float,
-        typer.Option(
-            help="With --certify or --what-if: days in which outcomes arrive; later ones do not count.", min=0.001
+        number_option(
+            help="With --certify or --what-if: days in which outcomes arrive; later ones do not count.", least=0.001
         ),
         LIVE,
     ] = 1.0,

@@ -176,7 +176,7 @@ def what_if(
 
 def _estimated(table: pl.DataFrame, price: float, name: str, confidence: float) -> WhatIf:
     y, at_price = table[name].to_numpy(), np.isclose(table["price"].to_numpy(), price)
-    segment = table["segment"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    segment = np.unique(table["segment"].fill_null("").to_numpy(), return_inverse=True)[1]
     weight = at_price / table["probability"].to_numpy()
     predicted = predictions(y, segment, at_price, int(segment.max(initial=0)) + 1)[np.arange(len(y)), segment]
     found = off_policy(y, weight, predicted, predicted, confidence)
