@@ -42,12 +42,14 @@ IN_ANNOTATIONS += (
     "ArrayLike",
     "BudgetQuestion",
     "ColumnName",
+    "GovernorPlan",
     "Mapping[Any",
     "Mapping[str",
     "Outcome",
     "Path",
     "RunResults",  # Result.run, for type checkers alone
     "Say",
+    "Share",
     "TableReader",
 )
 nitpick_ignore = [("py:class", name) for name in IN_ANNOTATIONS]
