@@ -22,7 +22,7 @@ import numpy as np
 from recprism.rule.kernels.exchange import _stand_in_order
 indptr, indices = np.arange(3), np.zeros(2, np.int64)  # two items of one category
 prices, discount = np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.5, 0.0]), np.ones(3)
-goals = (indptr, indices, 0, 0, 0, prices, discount, discount, 0, 0)
+goals = (indptr, indices, 0, 0, 0, prices, discount, discount, 0, 0, np.ones(1))
 before, own, later = np.ones((3, 1)), np.zeros(3), np.zeros(3)
 _stand_in_order(np.arange(2), np.zeros(2), np.arange(2), goals, before, own, later)
 print(own.tolist())
@@ -141,6 +141,23 @@ def test_one_of_two_processes_compiles(tmp_path: Path) -> None:
         told = list(pool.map(lambda _: run(tmp_path, code, NUMBA_OPT="3"), range(2)))  # without it, some are not kept
     assert [it.split("\n")[0] for it in told] == [RIGHT, RIGHT]
     assert sum(int(it.split("\n")[1]) for it in told) == len(kernels(tmp_path / "recprism" / "__pycache__"))
+
+
+SUMS = """
+import numpy as np
+from recprism.explain._kernels.choice import add_slots
+values, gradient, hessian = np.random.default_rng(0).random((50, 11, 89)), np.zeros(11), np.zeros((11, 11))
+counts, chosen = np.full(50, 89), np.zeros(50, np.int64)
+print(add_slots(np.arange(50), values, counts, chosen, np.linspace(-20, 20, 11), gradient, hessian).hex())
+print(*(it.hex() for it in gradient))
+"""
+
+
+def test_a_process_that_compiles_returns_the_bits_of_one_that_reads_compiled_code(tmp_path: Path) -> None:
+    """The sums of the kernels may be in any order, and a kernel and its copy in a caller are optimised apart."""
+    shutil.copytree(SOURCE, tmp_path / "recprism", ignore=shutil.ignore_patterns("__pycache__"))
+    compiles, reads = (run(tmp_path, SUMS, NUMBA_OPT="3") for _ in range(2))
+    assert compiles == reads
 
 
 def test_constants_share_one_version(copy: Path) -> None:

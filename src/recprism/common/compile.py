@@ -23,14 +23,18 @@ from pathlib import Path
 from typing import IO, Any
 
 import llvmlite  # type: ignore[import-untyped]
+import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from numba.core import caching
 from numba.core import config as numba_config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.misc import appdirs
 
 _config: Any = numba_config  # numba's functions have no types
 _appdirs: Any = appdirs
+_llvm: Any = llvmlite.binding
 _types: Any = numba.types
 _log = logging.getLogger(__name__)
 _PACKAGE = Path(__file__).parents[1]
@@ -43,7 +47,7 @@ def _compile(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     options = {"_nrt": True, **options}  # otherwise, a kernel would inherit it from the kernel that calls it
 
     def of(function: Callable[..., Any]) -> Any:
-        fast: Any = numba.njit(nogil=True, **options)(function)
+        fast: Any = numba.njit(nogil=True, pipeline_class=_Compiler, **options)(function)
         if _config.DISABLE_JIT:
             return fast
         _compile_once_for_all_values(fast)
@@ -125,6 +129,40 @@ def _remove_old_folders(new: Path) -> None:
         return
     for folder in folders[_FOLDERS_KEPT - 1 :]:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Library(JITCodeLibrary):
+    """The code of one kernel, with its own copies of the kernels that it calls.
+
+    LLVM optimises the copies of a kernel in each caller, and may order the sums of loose kernels otherwise. Numba gives
+    the copies one name, and a process runs the copy that it met first: one that compiles another one than one that
+    reads compiled code. Here, the names of copies do not leave the code of their caller.
+    """
+
+    def _finalize_final_module(self) -> None:
+        for_callers: Any = self._final_module.clone()
+        _link(self._final_module, _llvm.Linkage.linkonce_odr, "internal")
+        super()._finalize_final_module()  # type: ignore[no-untyped-call]
+        _link(for_callers, _llvm.Linkage.external, "linkonce_odr")
+        self._shared_module = for_callers
+
+
+def _link(module: Any, before: Any, now: str) -> None:
+    for function in module.functions:
+        if not function.is_declaration and function.linkage == before:
+            function.linkage = now
+
+
+class _Compiler(Compiler):
+    """Numba's compiler, with code in a ``_Library``."""
+
+    def _compile_core(self) -> Any:
+        state: Any = self.state
+        if state.library is None:
+            new: Any = _Library
+            state.library = new(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+        return super()._compile_core()  # type: ignore[no-untyped-call]
 
 
 class _Locator(caching._CacheLocator):
