@@ -162,7 +162,7 @@ def test_surfaces_say_the_joint_confidence(trained_run: Trained) -> None:
     note(run, TWO, confidence=0.75)
     joint = run.joint_certificate()
     assert joint is not None
-    assert "(70 % confidence for 2 questions together, " in joint.sentence()
+    assert "(70 % confidence for 2 questions together)" in joint.sentence()
     (row,) = [it for it in list_runs(run.path.parent) if it.state == "diversified"]
     assert row.confidence == "70 % confidence for 2 questions together"
 

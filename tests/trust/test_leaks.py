@@ -7,6 +7,7 @@ tells.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from recprism.budget.problem import Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.budget.within import within_budget
 from recprism.cmb import CMB
+from recprism.common.executor import LocalExecutor
 from recprism.contest.fronts import frontier
 from recprism.contest.methods import RIVALS, ours
 from recprism.data import Dataset
@@ -144,7 +146,7 @@ def test_the_fronts(problems: tuple[Problem, Problem]) -> None:
     assert len(gains[0]) > 3
 
 
-def test_what_compare_tunes(
+def test_what_compare_chooses(
     world: Dataset,
     factors: Factors,
     split: Split,
@@ -153,15 +155,18 @@ def test_what_compare_tunes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     own = ours("subtopic_coverage")
-    few = {"mmr": RIVALS["mmr"], "exposure": RIVALS["exposure"], own.name: own}
-    monkeypatch.setattr(grid, "methods", lambda _: few)
+    few = {name: replace(it, space=it.space[:3]) for name, it in (("mmr", RIVALS["mmr"]), (own.name, own))}
+    monkeypatch.setattr(grid, "entrants", lambda _: {it: grid.Entrant(few[it], grid.GOALS[:1]) for it in few})
+    choices = {name: dict.fromkeys(range(3)) for name in few}
     picked = []
     for name, parts in (("one", split), ("two", other)):
         case = Case(World("made", "given"), 0, world, tmp_path / name, "cpu")
         case.split, case.model = parts, factors  # in the place of what it would compute
-        picked.append(grid._picks(case, lambda _: None, 4))
+        grid._judge_once(case, grid.BASE, lambda problem: {"": problem.base_lists}, str, "validation")
+        grid._follow([case], "validation", choices, str, LocalExecutor())
+        picked.append(grid._choices_to_read(case, 1))
     assert picked[0] == picked[1]
-    assert sum(map(len, picked[0].values())) > 4
+    assert all(len(trade_offs) > 4 for of in picked[0].values() for trade_offs in of.values())
 
 
 def test_the_paths_of_an_audit(problems: tuple[Problem, Problem]) -> None:
