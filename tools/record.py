@@ -51,6 +51,7 @@ ORDER = {
         "One call for one list, compared with pyversity",
         "OMP_NUM_THREADS=1 taskset -c 0 python benchmarks/any_list.py",
     ),
+    "page_memory": ("Five pages", "python benchmarks/page_memory.py"),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "live_certificate": ("The live certificate in worlds with known truth", "python benchmarks/live_certificate.py"),
     "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
