@@ -12,6 +12,7 @@ import pytest
 
 from recprism.errors import InputError
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
+from recprism.operate.traffic.capital import BETS, differences, evidence, log_growths
 from recprism.operate.traffic.draw import Draw
 from recprism.operate.traffic.governor import Governor, GovernorPlan
 from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_place, together
@@ -139,6 +140,45 @@ def test_another_export_or_another_plan_begins_again(tmp_path: Path, monkeypatch
     assert len(read_events(governor.events)) == 5, "the same export changes nothing"
     other = GovernorPlan(**{**PLAN.__dict__, "prices": (0.0, 0.3)})
     assert Governor(other, tmp_path / "log", "another export").last["event"] == "begin"
+
+
+def found_at_some_day(kept: tuple[float, float, float], runs: int, days: int, alpha: float) -> np.ndarray:
+    """Whether a price above the first one is certified or broken at the end of any day, (2, runs).
+
+    A fifth of the users comes on a day, each with a taste of their own, and the price with the most clicks so far gets
+    most of the draws. ``kept``: the share of the clicks that each price keeps of any user.
+    """
+    daily, share, rows = 60, 0.1, np.arange(runs)
+    generator, found = np.random.default_rng(8), np.zeros((2, runs), bool)
+    taste = generator.beta(0.3, 0.7, (runs, 5 * daily))
+    growths, seen = np.zeros((2, 2, len(BETS), runs, days)), np.zeros((runs, 0))
+    clicked, place = np.zeros((3, runs)), np.zeros(runs, int)
+    for day in range(days):
+        chance = np.full((runs, 3), share)
+        chance[rows, place] = 1 - 2 * share
+        drawn = (generator.random((runs, daily, 1)) > chance.cumsum(1)[:, None, :-1]).sum(2)
+        who = generator.permuted(np.tile(np.arange(5 * daily), (runs, 1)), axis=1)[:, :daily]
+        y = (generator.random((runs, daily)) < np.take_along_axis(taste, who, 1) * np.array(kept)[drawn]).astype(float)
+        probability = np.take_along_axis(chance, drawn, 1)
+        seen = np.concatenate([seen, y], 1)
+        predicted = ((seen.cumsum(1) - seen) / np.arange(1, seen.shape[1] + 1))[:, -daily:]
+        for price in (1, 2):
+            arm = np.where(drawn == price, 1.0, np.where(drawn == 0, -1.0, 0.0))
+            w = differences(y, arm, probability, predicted, 0.1).ravel()
+            growths[price - 1, ..., day] = log_growths(w, rows * daily, share, 0.1)
+            said = [evidence(growths[price - 1, :, :, run, : day + 1], 1, alpha / 2).answer for run in rows]
+            found[price - 1] |= np.array(said) != UNDECIDED
+        clicked += [(y * (drawn == price) / probability).sum(1) for price in range(3)]
+        place = clicked.argmax(0)
+    return found
+
+
+@pytest.mark.slow
+def test_draws_that_follow_the_clicks_of_users_who_return_are_rarely_wrong() -> None:
+    """At the edge of the budget, read daily; a test that never finds anything would pass, too."""
+    assert found_at_some_day((1.0, 0.9, 0.9), 300, 40, 0.1).any(0).mean() <= 0.1
+    broken, edge = found_at_some_day((1.0, 0.1, 0.9), 100, 40, 0.1).mean(1)
+    assert broken > 0.9 and edge <= 0.1
 
 
 GOOD = 'prices = [0, 0.1]\nshare = "10%"\noutcomes = "a.csv"\n[budgets]\nclicks = "2%"\n'

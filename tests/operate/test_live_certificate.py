@@ -205,6 +205,52 @@ def test_outcomes_that_are_late_or_missing_count_as_0(tmp_path: Path) -> None:
     assert asked(tmp_path, log, text)["clicks"].rule == 0.5
 
 
+def test_a_late_row_does_not_change_what_arrived_in_the_window(tmp_path: Path) -> None:
+    log = log_of(np.arange(2_000) % 2 == 0, 0.5)
+    early = log.select("request", clicks=1.0, time=pl.col("time") + timedelta(hours=1))
+    late = early.with_columns(pl.col("time") + timedelta(days=3), clicks=pl.lit(0.5))
+    found = asked(tmp_path, log, pl.concat([early, late]))["clicks"]
+    assert (found.rule, found.holdout) == (1.0, 1.0)
+
+
+def test_clusters_wait_until_the_outcomes_reach_the_end_of_their_window(tmp_path: Path) -> None:
+    """A table of outcomes that is older than the log says nothing about the last clusters."""
+    log = log_of(np.arange(2_000) % 2 == 0, 0.5)
+    labels = log.select("request", clicks=1.0, time=pl.col("time") + timedelta(hours=1))
+    whole = asked(tmp_path, log, labels)["clicks"]
+    old = asked(tmp_path, log, labels.filter(pl.col("time") <= START + timedelta(days=5)))["clicks"]
+    assert (whole.clusters, old.clusters) == (1_800, 800)
+    assert (old.rule, old.holdout) == (1.0, 1.0)
+    assert any("1,200 clusters wait" in it for it in asked.notes)  # type: ignore[attr-defined]
+
+
+def test_arms_that_were_not_drawn_as_logged_are_refused(tmp_path: Path) -> None:
+    held = np.random.default_rng(6).random(3_000) < 0.2
+    log = log_of(held, 0.2)
+    labels = log.select("request", clicks=1.0)
+    assert asked(tmp_path, log, labels)["clicks"].answer == "certified"
+    lost = log.filter(~pl.col("holdout") | (pl.int_range(pl.len()) % 3 > 0))
+    with pytest.raises(
+        InputError, match=r"clicks: [\d,]+ of 2,\d+ clusters are under the rule, and [\d,]+ are expected"
+    ):
+        asked(tmp_path, lost, labels)
+    with pytest.raises(InputError, match="are expected"):
+        asked(tmp_path, log.with_columns(probability=pl.lit(0.2)), labels)
+
+
+def test_a_log_of_a_governor_has_more_than_two_arms_and_is_refused(tmp_path: Path) -> None:
+    place = np.random.default_rng(7).integers(0, 3, 3_000)
+    log = log_of(place == 0, 1 / 3, place=place).with_columns(probability=pl.lit(1 / 3))
+    with pytest.raises(InputError, match="a governor drew these prices"):
+        asked(tmp_path, log, log.select("request", clicks=1.0))
+
+
+def test_a_group_that_never_occurs_is_named(tmp_path: Path) -> None:
+    log = log_of(np.arange(2_000) % 2 == 0, 0.5, segment="new")
+    found = asked(tmp_path, log, log.select("request", clicks=1.0), budgets={"clicks@nwe": "5%"})["clicks@nwe"]
+    assert found.sentence() == "undecided: clicks@nwe: at most 5 % may be lost, and no cluster is in this segment"
+
+
 def test_requests_that_say_nothing_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "rule.json").write_text("{}", encoding="utf-8")
     at, held = pl.int_range(pl.len()), np.arange(1_000) % 2 == 0
@@ -212,12 +258,14 @@ def test_requests_that_say_nothing_are_left_out(tmp_path: Path) -> None:
         pl.when(at < 100).then(None).otherwise("probability").alias("probability"),
         pl.when(at.is_between(100, 149)).then(pl.lit("base")).otherwise("shown").alias("shown"),
         pl.when(at.is_between(150, 169)).then(pl.lit("another")).otherwise(None).alias("export"),
+        pl.when(at.is_between(170, 199)).then(pl.lit("disabled")).otherwise(None).alias("fallback"),
     )
     again = pl.concat([log, log.tail(5)])
     found = asked(tmp_path, again, again.select("request", clicks=0.5).unique())["clicks"]
-    assert found.clusters == 1_000 - 200 - 170
+    assert found.clusters == 1_000 - 200 - 200
     said = " ".join(asked.notes)  # type: ignore[attr-defined]
-    assert all(it in said for it in ("100 requests were served without a draw", "50 requests were in shadow", "20 req"))
+    assert all(it in said for it in ("100 requests were served without a draw", "50 requests were in shadow"))
+    assert all(it in said for it in ("30 requests were answered while the rule was switched off", "20 requests"))
     assert (
         asked(tmp_path, log.head(300), log.select("request", clicks=0.0))["clicks"].sentence().startswith("undecided")
     )

@@ -15,7 +15,7 @@ from recprism.operate.traffic.off_policy import off_policy, predictions
 
 def test_estimates_are_those_of_the_definition() -> None:
     generator = np.random.default_rng(0)
-    outcome, weight, logged, target = generator.random((4, 400))
+    outcome, weight, logged, target = generator.random((4, 400)) * np.array([[1], [2], [1], [1]])
     found = off_policy(outcome, weight, logged, target)
     assert found.effective == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     assert found.ips is not None and found.dr is not None
@@ -53,6 +53,14 @@ def test_too_small_a_sample_is_refused(rows: int) -> None:
     assert found.refused == f"the log has an effective sample of {rows} rows and 9 outcomes; 100 and 10 are needed"
     one = np.r_[1e4, np.ones(rows)]
     assert off_policy(np.ones(rows + 1), one, 0 * one, 0 * one).refused, "one row decides everything"
+
+
+def test_a_price_that_some_users_could_not_have_is_refused() -> None:
+    """Half of the rows come from a time when the action was not drawn: its estimate would be half as large."""
+    drawn = (np.random.default_rng(2).random(4_000) < 0.2) & (np.arange(4_000) < 2_000)
+    found = off_policy(np.ones(4_000), drawn / 0.2, np.zeros(4_000), np.zeros(4_000))
+    assert found.ips is None and found.refused.startswith("the weights have a mean of 0.5")
+    assert not off_policy(np.ones(2_000), drawn[:2_000] / 0.2, np.zeros(2_000), np.zeros(2_000)).refused
 
 
 def test_real_logs_of_two_policies_estimate_each_other(real_data: Path) -> None:

@@ -16,6 +16,8 @@ ADVICE = "the log is the folder or a .parquet file that `recprism serve --log` w
 
 RULE, BASE = "rule", "base"
 """Which of both lists was shown."""
+SWITCHED_OFF = "disabled"
+"""The fallback of a rule that is switched off."""
 ONCE = "once"
 """The name of a draw that a user keeps."""
 

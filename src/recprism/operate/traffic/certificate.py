@@ -16,10 +16,12 @@ from recprism.common.shares import CONFIDENCE, Share, percent, share
 from recprism.errors import InputError
 from recprism.forms.rule_file import fingerprint_of
 from recprism.operate.traffic.capital import Array, differences, earlier_means, evidence, log_growths, log_mixture
-from recprism.operate.traffic.clusters import read_clusters
+from recprism.operate.traffic.clusters import read_clusters, weights_fit
 from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, together
 
 HOLDOUT = pl.when("holdout").then(-1.0).otherwise(1.0)
+EVENTS = "governor.jsonl"
+"""The file of the events of a governor, in the folder of its log."""
 STEPS = 20  # of the search for an end of the interval
 
 
@@ -81,7 +83,8 @@ class LiveAnswer:
         """Describe the answer."""
         allowed = f"{self.question}: at most {percent(self.budget)} may be lost"
         if self.loss is None:
-            return f"{UNDECIDED}: {allowed}, and one arm has no closed cluster with an outcome"
+            why = "one arm has no closed cluster with an outcome" if self.clusters else "no cluster is in this segment"
+            return f"{UNDECIDED}: {allowed}, and {why}"
         seen = f"{percent(self.loss, '.2g')} ({percent(self.low, '.2g')} to {percent(self.high, '.2g')}) is lost"
         seen = f"{allowed}; {seen} in {self.clusters:,} clusters"
         if self.answer == BROKEN:
@@ -182,11 +185,13 @@ def certify_live(
         raise InputError(f"{export}: no such folder; name the export that was served")
     names = list(dict.fromkeys(it.outcome for it in asked))
     found = read_clusters(log, outcomes, names, window, fingerprint_of(export) or None)
+    if found.table["place"].is_not_null().any():
+        raise InputError(f"{log}: a governor drew these prices; {EVENTS} in its folder has the answers")
     alpha = (1 - sure) / len(asked)
     rows = tuple(answer(found.table, it, alpha, HOLDOUT) for it in asked)
     notes = list(found.notes)
     if found.waiting:
-        notes.append(f"{found.waiting:,} clusters wait, because their window has not ended (days: {window:g})")
+        notes.append(f"{found.waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
     if found.unlabelled:
         notes.append(f"{percent(found.unlabelled)} of the requests have no outcome in the window: they count as 0")
     shares = found.table.select(pl.min_horizontal("probability", 1 - pl.col("probability")).round(12).n_unique()).item()
@@ -218,11 +223,22 @@ class Arms:
         w = differences(self.outcome, self.arm, self.probability, earlier_means(self.outcome), budget)
         return log_growths(w, self.starts, self.least, budget)
 
-    def means(self) -> tuple[float, float] | None:
-        """Return the mean outcomes under the rule and in the holdout; None if one has no cluster."""
+    def means(self, question: str) -> tuple[float, float] | None:
+        """Return the mean outcomes under the rule and in the holdout; None if one has no cluster.
+
+        Raises:
+            InputError: If the clusters of an arm do not fit the probabilities of its draws.
+        """
         weights = [(self.arm == it) / self.probability for it in (1, -1)]
         if not all(it.any() for it in weights):
             return None
+        for name, it in zip(("under the rule", "in the holdout"), weights, strict=True):
+            if not weights_fit(it):
+                seen, n = int((it > 0).sum()), len(it)
+                raise InputError(
+                    f"{question}: {seen:,} of {n:,} clusters are {name}, and {seen * n / it.sum():,.0f} are expected; "
+                    "log all requests of all arms, each with the probability of its own arm"
+                )
         rule, holdout = (float(self.outcome @ it / it.sum()) for it in weights)
         return rule, holdout
 
@@ -258,7 +274,7 @@ def answer(
     rows = table if question.group is None else table.filter(pl.col("segment") == question.group)
     arms = arms_of(rows, question.outcome, arm, least)
     held = 0 if arms is None else int((arms.arm < 0).sum())
-    means = None if arms is None else arms.means()
+    means = None if arms is None else arms.means(question.name)
     if arms is None or means is None or not means[1]:
         rule, holdout = means or (None, None)
         nothing = (None, None, None, len(rows), held, None, None, None)

@@ -2,24 +2,27 @@
 
 A cluster opens with its first request and closes a window later. Its arm is that of its first request, and its outcome
 is the mean over its requests in the window. Outcomes that arrive after the window do not count, and a request without
-one counts as 0. A cluster that has not closed at the last request of the log waits. So a cluster is counted once, as a
-whole, and a later look does not change it.
+one counts as 0. A cluster waits until the log, and the times of the outcomes, go beyond its window. So a cluster is
+counted once, as a whole, and a later look does not change it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from recprism.common.files import readable
 from recprism.common.ids import WHOLE_FLOAT
 from recprism.data.readers.tables import TableReader
 from recprism.errors import InputError
-from recprism.operate.served_log import ADVICE, BASE, log_files, scan_log
+from recprism.operate.served_log import ADVICE, BASE, SWITCHED_OFF, log_files, scan_log
 
 NEEDED = ("time", "request", "user", "holdout", "shown", "fallback")
 READ = (*NEEDED, "segment", "export", "probability", "drawn", "place", "price")
@@ -69,14 +72,15 @@ def read_clusters(
         raise InputError(f"the window must be above 0 and at most {MOST_DAYS} days, not {window:g}")
     every = _read(log)
     rows, notes = _drawn(every if since is None else every.filter(pl.col("time") >= since), log, export)
-    last = rows["time"].max()
+    ends, labels = [rows["time"].max()], read_outcomes(outcomes, names)
     span = pl.duration(microseconds=round(timedelta(days=window) / timedelta(microseconds=1)))
     rows = _clustered(rows, span)
-    labels = read_outcomes(outcomes, names)
-    rows = rows.join(labels, on="request", how="left", maintain_order="left")
     if "arrived" in labels.columns:
+        ends.append(labels["arrived"].max())
         late = (pl.col("arrived") > pl.col("closes")).fill_null(False)
-        rows = rows.with_columns(pl.when(~late).then(name).alias(name) for name in names)
+        labels = labels.join(rows.select("request", "closes"), on="request").filter(~late)
+    largest = labels.group_by("request").agg(pl.col(names).max())
+    rows = rows.join(largest, on="request", how="left", maintain_order="left")
     has_any = pl.any_horizontal(pl.col(name).is_not_null() for name in names)
     whole = rows.group_by("cluster", maintain_order=True).agg(
         pl.col("opened", "closes", "segment", "holdout", "place", "probability").first(),
@@ -87,6 +91,7 @@ def read_clusters(
     )
     arm_price = pl.col("price").drop_nulls().first().over("holdout", "place")  # where all requests fell back
     whole = whole.with_columns(pl.col("price").fill_null(arm_price))
+    last = pl.min_horizontal(pl.lit(it) for it in ends)
     closed = whole.filter(pl.col("closes") <= last).with_columns(pl.col("opened").dt.date().alias("day"))
     seen = int(closed["requests"].sum())
     unlabelled = 1 - int(closed["labelled"].sum()) / seen if seen else 0.0
@@ -94,7 +99,7 @@ def read_clusters(
 
 
 def read_outcomes(path: str | Path, names: Sequence[str]) -> pl.DataFrame:
-    """Return ``request``, the largest value of each outcome of a request, and when its last one arrived.
+    """Return ``request``, the outcomes, and ``arrived`` if the table has times.
 
     Raises:
         InputError: If a column is missing, or a value is not from 0 to 1.
@@ -113,7 +118,20 @@ def read_outcomes(path: str | Path, names: Sequence[str]) -> pl.DataFrame:
                 f"{path}: the outcome {name!r} has the value {wrong[0]!r}; outcomes are from 0 to 1, such as 1 for a "
                 "dwell time above a limit"
             )
-    return found.drop_nulls("request").group_by("request", maintain_order=True).agg(pl.all().max())
+    return found.drop_nulls("request")
+
+
+def weights_fit(weight: NDArray[np.float64]) -> bool:
+    """Return whether the weights of an arm fit its draws: 1 / probability in it, 0 elsewhere, and 1 in the mean.
+
+    They do not if probabilities are wrong, or if rows of one arm are missing. For weights that fit, the chance of a
+    false answer is below one in a million.
+
+    Args:
+        weight: Of each cluster, (n,).
+    """
+    noise = math.sqrt(max(0.0, float(weight @ (weight - 1))))
+    return abs(float(weight.sum()) - len(weight)) <= 5 * noise + 20 * float(weight.max(initial=0.0))
 
 
 def _read(log: str | Path) -> pl.DataFrame:
@@ -128,22 +146,24 @@ def _read(log: str | Path) -> pl.DataFrame:
 def _drawn(rows: pl.DataFrame, log: str | Path, export: str | None) -> tuple[pl.DataFrame, list[str]]:
     """Return the requests whose price was drawn, and say which others there are."""
     is_shadow = ((pl.col("shown") == BASE) & pl.col("fallback").is_null()).fill_null(False)
+    is_off = (pl.col("fallback") == SWITCHED_OFF).fill_null(False)  # all arms have the same list
     is_other = (pl.col("export") != export).fill_null(False) if export else pl.lit(False)
     drawn = pl.col("probability").is_between(0.0, 1.0, closed="none").fill_null(False)
-    counts = rows.select((~drawn).sum().alias("not drawn"), is_shadow.sum().alias("shadow"), is_other.sum().alias("o"))
-    undrawn, shadow, other = counts.row(0)
-    kept = rows.filter(drawn & ~is_shadow & ~is_other)
+    left_out = {"undrawn": ~drawn, "shadow": is_shadow, "off": is_off, "other": is_other}
+    counts = rows.select(it.sum().alias(name) for name, it in left_out.items()).row(0)
+    kept = rows.filter(~pl.any_horizontal(left_out.values()))
     if kept.is_empty():
         raise InputError(
             f"{log}: no request says with which probability its price was drawn; serve with --holdout, or write the "
             "columns 'probability' and 'drawn'"
         )
     said = (
-        (undrawn, "requests were served without a draw"),
-        (shadow, "requests were in shadow mode"),
-        (other, "requests were answered by another export"),
+        "were served without a draw",
+        "were in shadow mode",
+        "were answered while the rule was switched off",
+        "were answered by another export",
     )
-    return kept, [f"{count:,} {what}: left out" for count, what in said if count]
+    return kept, [f"{n:,} requests {what}: left out" for n, what in zip(counts, said, strict=True) if n]
 
 
 def _clustered(rows: pl.DataFrame, span: pl.Expr) -> pl.DataFrame:

@@ -23,7 +23,7 @@ import polars as pl
 from recprism.common.files import readable
 from recprism.common.shares import CONFIDENCE, Share, share
 from recprism.errors import InputError
-from recprism.operate.traffic.certificate import answer, questions_of
+from recprism.operate.traffic.certificate import EVENTS, answer, questions_of
 from recprism.operate.traffic.clusters import read_clusters
 from recprism.operate.traffic.draw import Draw
 from recprism.operate.traffic.steps import CERTIFIED, next_place, together
@@ -110,7 +110,7 @@ class Governor:
     def __init__(self, plan: GovernorPlan, log: str | Path, export: str) -> None:
         self.plan, self.log, self.problem = plan, Path(log), ""
         self.log.mkdir(parents=True, exist_ok=True)
-        self.events = self.log / "governor.jsonl"
+        self.events = self.log / EVENTS
         self.place, self.enabled, self.changes, self.since = 0, True, 0, 0.0
         self.last: dict[str, Any] = {}
         for event in read_events(self.events):

@@ -22,7 +22,7 @@ from recprism.common.shares import CONFIDENCE, Share, share
 from recprism.data.readers.tables import TableReader
 from recprism.errors import InputError
 from recprism.forms.rule_file import fingerprint_of
-from recprism.operate.traffic.clusters import read_clusters
+from recprism.operate.traffic.clusters import read_clusters, weights_fit
 
 FEWEST, FEWEST_OUTCOMES = 100.0, 10.0
 """The least effective numbers of rows and of outcomes. Below them, intervals by their variance are too narrow."""
@@ -68,6 +68,9 @@ def off_policy(outcome: Array, weight: Array, logged: Array, target: Array, conf
     if effective < FEWEST or outcomes < FEWEST_OUTCOMES:
         why = f"the log has an effective sample of {effective:.0f} rows and {outcomes:.0f} outcomes"
         return OffPolicy(*counts, None, None, f"{why}; {FEWEST:.0f} and {FEWEST_OUTCOMES:.0f} are needed")
+    if not weights_fit(weight):
+        why = f"the weights have a mean of {weight.mean():.2g} instead of 1: some rows could not have this action"
+        return OffPolicy(*counts, None, None, why)
     reach = float(stdtrit(outcomes - 1, (1 + confidence) / 2))
     ips, dr = (_interval(it, reach) for it in (weight * outcome, target + weight * (outcome - logged)))
     return OffPolicy(*counts, ips, dr)
