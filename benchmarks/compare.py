@@ -2,12 +2,13 @@
 
     python benchmarks/compare.py --data-root DIR --train          trains the base models, on a GPU if there is one
     CUDA_VISIBLE_DEVICES= python benchmarks/compare.py --data-root DIR
-    python benchmarks/compare.py --json > docs/frontier/contest.json
+    python benchmarks/compare.py --record docs/frontier/contest.json
     python benchmarks/compare.py --data-root DIR --checks > docs/frontier/checks.json
 
-The second command makes and judges the lists, world by world, and decides each world. The third prints all worlds that
-were decided. The fourth solves programs for the best lists, and reads certificates on the test part. Finished pieces
-are files in ``--output``, and are not made again; files of another machine can be put there.
+The second command makes and judges the lists, world by world, and decides each world. The third puts the worlds that
+were decided into the record; worlds that the record has from elsewhere stay. The fourth solves programs for the best
+lists, and reads certificates on the test part. Finished pieces are files in ``--output``, and are not made again; files
+of another machine can be put there.
 
 On a machine without the data, ``--stored SPLITS`` reads what ``benchmarks/contest_models.py export SPLITS`` wrote; it
 needs torch, numpy, numba, scipy and OR-tools. `recprism frontier RUN` compares methods on one run.
@@ -34,6 +35,7 @@ from contest.contest import GOALS, curves_of_world
 from contest.forked import Forked
 from contest.verdict import CellVerdict, keep_verdicts, record_of, world_verdicts
 from contest_files import read_categories, read_splits
+from recprism.common.files import write_text
 from recprism.contest.flow import solver
 from recprism.data.categories import Categories
 from recprism.data.split import Split
@@ -49,15 +51,16 @@ def main() -> None:
     what = options.add_mutually_exclusive_group()
     what.add_argument("--train", action="store_true", help="train the base models, and make no lists")
     what.add_argument("--checks", action="store_true", help="print ceilings and certificates as JSON")
-    what.add_argument("--json", action="store_true", help="print the worlds that are decided as JSON")
+    what.add_argument("--record", type=Path, help="put the worlds that are decided into this JSON file, beside its own")
     given = options.parse_args()
     load = partial(stored, given.stored) if given.stored else partial(loaded, given.data_root)
     if given.train:
         train(given.grid, load, given.output, given.seeds)
     elif given.checks:
         print(json.dumps(checks(given.grid, load, given.output), indent=1))
-    elif given.json:
-        print(json.dumps(record_of(given.output, given.grid), indent=1))
+    elif given.record:
+        earlier = json.loads(given.record.read_text(encoding="utf-8")) if given.record.exists() else {}
+        write_text(given.record, json.dumps(record_of(given.output, GRID, earlier), indent=1) + "\n")
     else:
         run(given.grid, load, given.output, given.seeds)
 
@@ -69,7 +72,7 @@ def run(worlds: Sequence[World], load: Callable[[str], Any], folder: Path, seeds
         curves_of_world(list(cases(world, seeds, load(world.dataset), folder)), say, Forked())
         found = world_verdicts(folder, world, seeds)
         keep_verdicts(folder, world, found)
-        print_verdicts([cell for cell, _ in found])
+        print_verdicts(found)
 
 
 def train(worlds: Sequence[World], load: Callable[[str], Any], folder: Path, seeds: int) -> None:

@@ -1,6 +1,6 @@
 """Write docs/frontier.md, its charts, and docs/front.json from a recorded contest.
 
-python benchmarks/compare.py --json > docs/frontier/contest.json
+python benchmarks/compare.py --record docs/frontier/contest.json
 python benchmarks/compare.py --data-root DIR --checks > docs/frontier/checks.json
 python tools/frontier_docs.py
 """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import product
 from os import cpu_count
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +30,7 @@ from contest.contest import (
 from contest.curves import COST, LEVELS, load_curves
 from contest.equal_loss import DRAWS, Array, Curves, Weights, chosen, drawn_curves, over_seeds, read
 from recprism.budget.popularity import POPULARITY
-from recprism.common.files import atomic_path, write_text
+from recprism.common.files import write_text
 from recprism.common.version import __version__
 from recprism.contest.methods import OURS, Choice
 from recprism.metrics.registry import parse
@@ -39,8 +38,6 @@ from recprism.metrics.statistics import percentile_interval
 
 LEVEL = 0.95
 Outcome = Literal["won", "tied", "lost"]
-Leads = dict[str, Array]
-"""Ours minus "greedy" and minus the "best" other rival, in every draw."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,14 @@ class Estimate:
         """Return the first draw, which counts all once, with the interval of the others."""
         low, high = percentile_interval(draws[1:, None], LEVEL)
         return cls(float(draws[0]), float(low[0]), float(high[0]))
+
+    @classmethod
+    def mean_of(cls, several: Sequence[Estimate]) -> Estimate:
+        """Return the mean of independent figures, with its interval from theirs (MOVER: Zou and Donner, 2008)."""
+        value = np.mean([it.value for it in several])
+        below = np.linalg.norm([it.value - it.low for it in several]) / len(several)
+        above = np.linalg.norm([it.high - it.value for it in several]) / len(several)
+        return cls(float(value), float(value - below), float(value + above))
 
     def __str__(self) -> str:
         return f"{100 * self.value:+.1f} % [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
@@ -151,7 +156,7 @@ class Pooled:
         level: The loss of NDCG@10.
         against: "greedy" or "best", the best rival other than greedy.
         worlds: Number of worlds.
-        lead: Mean lead; users and seeds are drawn in every world, the worlds are given.
+        lead: Mean lead, with an interval that comes from those of the worlds; the worlds are given.
         above: In how many worlds the lead is above 0.
     """
 
@@ -163,14 +168,14 @@ class Pooled:
     above: int
 
 
-def world_verdicts(folder: Path, world: World, seeds: int) -> list[tuple[CellVerdict, Leads]]:
+def world_verdicts(folder: Path, world: World, seeds: int) -> list[CellVerdict]:
     """Decide the cells of one world."""
     reader = _World(folder, world, min(seeds, world.seeds))
     return [reader.cell(goal, level) for goal in GOALS for level in LEVELS]
 
 
-def keep_verdicts(folder: Path, world: World, found: Sequence[tuple[CellVerdict, Leads]]) -> None:
-    """Write the cells of a world with what they took, and the draws behind their leads, as WORLD.json and WORLD.npz."""
+def keep_verdicts(folder: Path, world: World, found: Sequence[CellVerdict]) -> None:
+    """Write the cells of a world with what they took, as WORLD.json."""
     record = {
         "world": world.slug,
         "version": __version__,
@@ -178,27 +183,31 @@ def keep_verdicts(folder: Path, world: World, found: Sequence[tuple[CellVerdict,
         "seconds": seconds_by_world(folder).get(world.slug, 0.0),
         "draws": DRAWS,
         "choices": {name: len(own) for name, own in read_choices(folder / world.slug / "seed-0").items()},
-        "cells": [cell.to_dict() for cell, _ in found],
+        "cells": [cell.to_dict() for cell in found],
     }
     write_text(folder / f"{world.slug}.json", json.dumps(record))
-    leads = {f"{cell.goal}|{cell.level}|{name}": draws for cell, own in found for name, draws in own.items()}
-    with atomic_path(folder / f"{world.slug}.npz") as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **{name: it.astype(np.float32) for name, it in leads.items()})  # type: ignore[arg-type]
 
 
-def record_of(folder: Path, worlds: Sequence[World]) -> dict[str, Any]:
-    """Return the records of the worlds that are decided, and the means of their leads."""
-    paths = [path for it in worlds if (path := folder / f"{it.slug}.json").exists()]
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    leads: dict[tuple[str, float, str], list[Array]] = {}
-    for path, record in zip(paths, records, strict=True):
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as stored:
-            for cell, against in product(record["cells"], ("greedy", "best")):
-                draws = stored[f"{cell['goal']}|{cell['level']}|{against}"].astype(np.float64)
-                leads.setdefault((cell["goal"], cell["level"], against), []).append(draws)
+def record_of(folder: Path, worlds: Sequence[World], earlier: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the records of the worlds that are decided, and the means of their leads.
+
+    Args:
+        folder: The folder of the contest.
+        worlds: The worlds, in the order of the record.
+        earlier: An earlier record. It has the worlds that were decided elsewhere; those of the folder replace its own.
+    """
+    known = {it["world"]: it for it in earlier.get("worlds", ())}
+    for it in worlds:
+        path = folder / f"{it.slug}.json"
+        if path.exists():
+            known[it.slug] = json.loads(path.read_text(encoding="utf-8"))
+    records = [known[it.slug] for it in worlds if it.slug in known]
+    leads: dict[tuple[str, float, str], list[Estimate]] = {}
+    for cell in (cell for record in records for cell in record["cells"]):
+        for against, lead in (("greedy", cell["rivals"][0]["lead"]), ("best", cell["best"])):
+            leads.setdefault((cell["goal"], cell["level"], against), []).append(Estimate(**lead))
     means = [
-        Pooled(*key, len(own), Estimate.of(np.mean(own, 0)), sum(bool(it[0] > 0) for it in own))
-        for key, own in leads.items()
+        Pooled(*key, len(own), Estimate.mean_of(own), sum(it.value > 0 for it in own)) for key, own in leads.items()
     ]
     return {"worlds": records, "pooled": [asdict(it) for it in means]}
 
@@ -244,8 +253,8 @@ class _World:
             self._drawn[name, goal] = validation, test
         return self._drawn[name, goal]
 
-    def cell(self, goal: str, level: float) -> tuple[CellVerdict, Leads]:
-        """Return the verdict of a cell, and the leads of ours in every draw."""
+    def cell(self, goal: str, level: float) -> CellVerdict:
+        """Return the verdict of a cell."""
         mine, my_gain, _ = self._entry(entrant_of(goal, OURS), goal, level)
         alone, _, _ = self._entry(entrant_of(goal, OURS), goal, level, scores_alone=True)
         rivals, gains, promises = [], [], []
@@ -255,8 +264,7 @@ class _World:
             gains.append(gain)
             promises.append(promise)
         best = np.argmax(promises[1:], 0) + 1
-        leads = {"greedy": my_gain - gains[0], "best": my_gain - np.choose(best, gains)}
-        verdict = CellVerdict(
+        return CellVerdict(
             self.world.slug,
             goal,
             level,
@@ -266,11 +274,10 @@ class _World:
             alone,
             self._at_price_0(goal, level),
             tuple(rivals),
-            Estimate.of(leads["best"]),
+            Estimate.of(my_gain - np.choose(best, gains)),
             rivals[int(best[0])].method,
             tuple(self._others(goal)),
         )
-        return verdict, leads
 
     def _entry(self, name: str, goal: str, level: float, *, scores_alone: bool = False) -> tuple[Entry, Array, Array]:
         """Return the entry of a method, its gain on the test and on validation in every draw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,15 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "GOALS", ("subtopic_coverage@10", "gini@10"))
 
 
+def test_the_interval_of_a_mean_over_worlds_is_that_of_independent_draws() -> None:
+    generator = np.random.default_rng(0)
+    worlds = [np.append(m, generator.normal(m, sd, 40_000)) for m, sd in ((0.0, 1.0), (2.0, 3.0), (1.0, 0.5))]
+    found, expected = Estimate.mean_of([Estimate.of(it) for it in worlds]), Estimate.of(np.mean(worlds, 0))
+    assert [found.value, found.low, found.high] == pytest.approx(
+        [expected.value, expected.low, expected.high], abs=0.05
+    )
+
+
 def test_a_small_world_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: None) -> None:
     world = World("ml-latest-small", "bprmf")
 
@@ -137,20 +147,25 @@ def test_a_small_world_runs_and_is_resumed(small: Dataset, tmp_path: Path, few: 
     steps = run()
     assert len(steps) == len(set(steps)) > 15
     found = world_verdicts(tmp_path, world, 2)
-    assert [(cell.goal, cell.level) for cell, _ in found] == [
+    assert [(cell.goal, cell.level) for cell in found] == [
         (goal, level) for goal in verdict.GOALS for level in (0.01, 0.02, 0.05)
     ]
-    covered = found[2][0]
+    covered = found[2]
     assert covered.ours.gain.low > 0
     assert [it.method for it in covered.rivals] == ["greedy:subtopic_coverage", "xquad_uniform"]
     assert covered.best_name == "xquad_uniform"
     assert covered.scores_alone.choice["history_weight"] == 0
     assert {it.method for it in covered.others} >= {"popularity", "paper's CMB, learned"}
     keep_verdicts(tmp_path, world, found)
-    record = record_of(tmp_path, [world, World("ml-1m", "bprmf")])
+    elsewhere = World("ml-1m", "bprmf")
+    record = record_of(tmp_path, [world, elsewhere], {})
     assert [it["world"] for it in record["worlds"]] == [world.slug], "a world that is not decided is left out"
     pooled = next(it for it in record["pooled"] if (it["goal"], it["level"]) == (covered.goal, covered.level))
-    assert pooled["lead"]["value"] == pytest.approx(covered.greedy.value, rel=1e-5)
+    assert pooled["lead"] == pytest.approx(asdict(covered.greedy)), "the mean of one world is this world"
+    earlier = {"worlds": [record["worlds"][0] | {"world": it.slug, "version": "0"} for it in (elsewhere, world)]}
+    both = record_of(tmp_path, [world, elsewhere], earlier)["worlds"]
+    assert [it["world"] for it in both] == [world.slug, elsewhere.slug], "a world that was decided elsewhere stays"
+    assert both[0] == record["worlds"][0], "a world that is decided again replaces its record"
     assert run() == [], "finished pieces are not made again"
     lost = tmp_path / world.slug / "seed-1" / "test" / "exposure.npz"
     before = dict(np.load(lost))
