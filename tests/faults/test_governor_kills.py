@@ -17,8 +17,8 @@ import sys
 from recprism.operate.traffic.governor import Governor, GovernorPlan
 governor = Governor(eval(sys.argv[1]), sys.argv[2], "export")
 while True:
-    governor.switch(not governor.enabled)
-    print(governor.changes, int(governor.enabled), flush=True)
+    governor.switch(not governor.state.enabled)
+    print(governor.state.changes, int(governor.state.enabled), flush=True)
 """
 
 
@@ -34,7 +34,7 @@ def test_ten_kills_lose_no_event_and_no_state(tmp_path: Path) -> None:
             lines += child.stdout.read().splitlines()
         whole = [line.split() for line in lines if len(line.split()) == 2]
         said = int(whole[-1][0]), int(whole[-1][1])
-        now = Governor(PLAN, tmp_path, "export")
+        now = Governor(PLAN, tmp_path, "export").state
         assert said[0] <= now.changes <= said[0] + 1, "at most one change was written and not said"
         if now.changes == said[0]:
             assert now.enabled == bool(said[1])

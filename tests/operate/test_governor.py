@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from recprism.errors import InputError
+from recprism.errors import InputError, StorageError
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.operate.traffic.capital import BETS, differences, evidence, log_growths
+from recprism.operate.traffic.clusters import read_clusters
 from recprism.operate.traffic.draw import Draw
 from recprism.operate.traffic.governor import Governor, GovernorPlan
 from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_place, together
@@ -68,7 +69,7 @@ def served(governor: Governor, rates: tuple[float, ...], n: int, seed: int) -> N
     drawn = [governor.draw(f"u{seed}-{at}", "", KEY) for at in range(n)]
     places = np.array([it.place for it in drawn])
     governor.log.mkdir(exist_ok=True)
-    begin = datetime.fromtimestamp(governor.since, UTC) + timedelta(days=seed)
+    begin = datetime.fromtimestamp(governor.state.since, UTC) + timedelta(days=seed)
     log = pl.DataFrame(
         {
             "time": [begin + timedelta(seconds=10 * at) for at in range(n)],
@@ -100,13 +101,19 @@ def test_it_rises_while_certified_and_falls_once_broken(tmp_path: Path, monkeypa
     said = {it["price"]: it for it in governor.to_dict()["last"]["evidence"]}
     assert said[0.1]["answer"] == CERTIFIED and said[0.2]["answer"] == BROKEN
     assert said[0.1]["sentence"].startswith("certified: clicks: at most 10 % may be lost")
+    notes = governor.last["notes"]
+    assert "clusters wait" in notes[0] and "of the requests have no outcome in the window: they count as 0" in notes[1]
     assert governor.step() == "keep", "the next price is broken"
     served(governor, (0.5, 0.2, 0.2), 6_000, 2)
     assert governor.step() == "lower" and governor.price == 0
     events = read_events(governor.events)
     assert [it["event"] for it in events] == ["begin", "raise", "keep", "lower"]
     again = Governor(PLAN, tmp_path / "log", "export")
-    assert (again.place, again.changes, again.since) == (0, governor.changes, governor.since)
+    assert (again.state.place, again.state.changes, again.state.since) == (
+        0,
+        governor.state.changes,
+        governor.state.since,
+    )
     assert again.to_dict() == governor.to_dict(), "a restart loses nothing"
 
 
@@ -120,9 +127,48 @@ def test_a_state_survives_a_line_that_was_cut(tmp_path: Path, monkeypatch: pytes
         governor.events.write_bytes(whole[:size])
         again = Governor(PLAN, tmp_path / "log", "export")
         complete = size >= len(whole) - 1
-        assert again.place == (1 if complete else 0)
+        assert again.state.place == (1 if complete else 0)
         assert again.step() == ("keep" if complete else "raise"), "the lost step is taken again, from the same log"
-        assert again.place == 1 and all(json.loads(line) for line in again.events.read_text().splitlines()[-1:])
+        assert again.state.place == 1 and all(json.loads(line) for line in again.events.read_text().splitlines()[-1:])
+
+
+@pytest.mark.parametrize("meanwhile", ["switch", "reload"])
+def test_a_step_that_was_overtaken_changes_nothing(
+    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request switches the governor off, or loads another export, while a step reads the log."""
+    monkeypatch.chdir(tmp_path)
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
+
+    def overtaken(*words: object) -> object:
+        governor.switch(False) if meanwhile == "switch" else governor.use("another export")
+        return read_clusters(*words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("recprism.operate.traffic.governor.read_clusters", overtaken)
+    assert (governor.step(), governor.price, governor.state.place) == ("off", 0, 0)
+    assert governor.last["event"] == ("off" if meanwhile == "switch" else "begin")
+
+
+def test_a_full_disk_keeps_the_switch_and_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    governor = Governor(PLAN, tmp_path / "log", "export")
+    before = governor.events.read_bytes()
+
+    def full(*words: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("recprism.operate.traffic.governor.append_event", full)
+        with pytest.raises(StorageError):
+            governor.use("another export")
+        assert governor.export == "export"
+        for _ in range(2):
+            with pytest.raises(StorageError):
+                governor.switch(False)
+        assert governor.draw("u1", "r", KEY) == Draw(0, held=True), "it is off at once"
+    assert governor.events.read_bytes() == before and governor.last["event"] == "begin"
+    governor.switch(False)
+    assert not Governor(PLAN, tmp_path / "log", "export").state.enabled, "now it is written, too"
 
 
 def test_another_export_or_another_plan_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,12 +176,13 @@ def test_another_export_or_another_plan_begins_again(tmp_path: Path, monkeypatch
     governor = Governor(PLAN, tmp_path / "log", "export")
     served(governor, (0.5, 0.5, 0.5), 12_000, 1)
     governor.step()
-    assert governor.place == 1
+    assert governor.state.place == 1
     governor.switch(False)
-    assert not Governor(PLAN, tmp_path / "log", "export").enabled, "off stays off"
+    assert not Governor(PLAN, tmp_path / "log", "export").state.enabled, "off stays off"
+    assert (governor.step(), governor.price) == ("off", 0)
     governor.switch(True)
     governor.use("another export")
-    assert (governor.place, governor.last["event"]) == (0, "begin")
+    assert (governor.state.place, governor.last["event"]) == (0, "begin")
     governor.use("another export")
     assert len(read_events(governor.events)) == 5, "the same export changes nothing"
     other = GovernorPlan(**{**PLAN.__dict__, "prices": (0.0, 0.3)})
@@ -194,6 +241,7 @@ GOOD = 'prices = [0, 0.1]\nshare = "10%"\noutcomes = "a.csv"\n[budgets]\nclicks 
         (('outcomes = "a.csv"', 'outcomes = "a.csv"\nspeed = 3'), "speed is unknown"),
         (('outcomes = "a.csv"', 'outcomes = "a.csv"\nwindow = 0'), "window must be a number above 0"),
         (('clicks = "2%"', 'clicks = "2"'), "did you mean 2%?"),
+        (('outcomes = "a.csv"', "outcomes = 3"), "outcomes must be the path of a table"),
         (("prices", "prices ="), "no plan of a governor"),
     ],
 )

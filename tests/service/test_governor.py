@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import polars as pl
@@ -10,8 +12,12 @@ import pytest
 from serving_world import Served, Start, request_of, wait_until
 
 from recprism.errors import InputError
+from recprism.operate.served_log import SWITCHED_OFF
+from recprism.operate.traffic.governor import GovernorPlan
 from recprism.service import Settings
+from recprism.service._service import Service
 
+PRICES = GovernorPlan(prices=(0.0, 0.5), share=0.5, budgets={"clicks": "50%"}, outcomes="outcomes.csv", every=0.01)
 PLAN = """
 prices = [0, 0.5]
 share = "50%"
@@ -50,7 +56,10 @@ def test_a_service_raises_its_price_and_keeps_it_over_a_kill(start: Start, expor
     again = start(export, *words, RECPRISM_LOG_KEY="k" * 32)
     state = again.ask("/governor")[1]
     assert state["price"] == 0.5 and state["last"]["state"]["place"] == 1
+    for wrong in ({}, {"enabled": "perhaps"}, {"on": True}, []):
+        assert again.ask("/governor", wrong)[0] == 422
     assert again.ask("/governor", {"enabled": False})[1]["price"] == 0
+    assert "recprism_governor_price 0.0" in again.ask("/metrics")[1]
     with again.client() as client:
         assert {client.rerank(**request_of(), user=f"u{at}").trade_off for at in range(20)} == {0}
 
@@ -63,7 +72,46 @@ def test_a_service_without_a_governor_says_so(served: Served) -> None:
     )
 
 
-def test_a_governor_needs_a_log_with_users() -> None:
-    plan = object()
+def test_a_governor_needs_a_log_with_users_and_no_other_prices() -> None:
     with pytest.raises(InputError, match="it needs log and log_users"):
-        Settings(governor=plan)  # type: ignore[arg-type]
+        Settings(governor=PRICES)
+    with pytest.raises(InputError, match="a table of prices has no effect"):
+        Settings(governor=PRICES, prices={"new": 0.1}, log="log", log_users=True, log_key="k" * 32)
+
+
+def test_the_log_names_a_rule_that_is_switched_off_as_its_reader_does(served: Served) -> None:
+    served.ask("/enabled", {"enabled": False})
+    with served.client() as client:
+        assert client.rerank(**request_of()).fallback == SWITCHED_OFF
+
+
+def test_two_governors_cannot_share_a_log_and_a_broken_step_is_not_the_last(
+    shared_export: Path, tmp_path: Path
+) -> None:
+    settings = Settings(governor=PRICES, log=tmp_path, log_users=True, log_key="k" * 32)
+    service = Service(shared_export, settings)
+    with ThreadPoolExecutor() as other, pytest.raises(InputError, match="another service with a governor writes here"):
+        other.submit(Service, shared_export, settings).result()
+    governor, steps = service.governor, iter([ValueError("broken"), "keep"])
+    assert governor is not None
+
+    def step() -> str:
+        found = next(steps)
+        if isinstance(found, Exception):
+            raise found
+        said.append(governor.problem)
+        return found
+
+    said: list[str] = []
+    governor.step = step  # type: ignore[method-assign]
+
+    async def two_steps() -> None:
+        work = asyncio.ensure_future(service._govern(governor))
+        while not said or governor.problem:
+            await asyncio.sleep(0.01)
+        work.cancel()
+
+    asyncio.run(asyncio.wait_for(two_steps(), 60))
+    assert said == ["broken"], "the next step comes, and the problem was shown until then"
+    service.close()
+    Service(shared_export, settings).close()

@@ -59,7 +59,7 @@ class Metrics(Collector):
         """Show the state of a governor."""
         gauge = partial(Gauge, namespace="recprism", registry=self.registry)
         gauge("governor_price", "The present price of the governor.").set_function(lambda: governor.price)
-        gauge("governor_enabled", "0 if the governor is off.").set_function(lambda: float(governor.enabled))
+        gauge("governor_enabled", "0 if the governor is off.").set_function(lambda: float(governor.state.enabled))
 
     def collect(self) -> Iterator[Metric]:
         """Yield all figures, without the times at which they were made."""

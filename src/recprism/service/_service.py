@@ -8,14 +8,16 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recprism.common.files import require_rights, storable
 from recprism.common.ids import Id, canonical_text
-from recprism.errors import RecprismError
+from recprism.errors import BusyError, InputError, RecprismError
 from recprism.operate.traffic.draw import Draw
+from recprism.runs.lock import held
 from recprism.service._bodies import Common, ServedBody
 from recprism.service._lists import BASE, ONCE, RULE
 from recprism.service._loaded import Loaded, Signature, load_export, signature
@@ -66,12 +68,18 @@ class Service:
                 require_rights(folder_of_log, write=True)
         self.problem, self.stopping = "", False
         self.governor: Governor | None = None
+        self._alone = ExitStack()
         self._use(self.loaded)
         if settings.governor is not None:
             from recprism.operate.traffic.governor import Governor  # it loads polars
 
-            assert settings.log_folder is not None
-            self.governor = Governor(settings.governor, settings.log_folder, self.loaded.fingerprint)
+            assert folder_of_log is not None
+            try:
+                self._alone.enter_context(held(folder_of_log))
+            except BusyError:
+                where = f"{folder_of_log}: another service with a governor writes here"
+                raise InputError(f"{where}; name another folder") from None
+            self.governor = Governor(settings.governor, folder_of_log, self.loaded.fingerprint)
             self.metrics.governed(self.governor)
         self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
         self._key = (settings.log_key or "").encode()
@@ -104,6 +112,7 @@ class Service:
         self._slow.shutdown()
         if self.log is not None:
             self.log.close()
+        self._alone.close()
 
     # -- the rule -----------------------------------------------------------------------------------------------------
 
@@ -169,8 +178,8 @@ class Service:
                 governor.problem = ""
                 self.metrics.steps(step).inc()
                 log.info("governor: %s, price %g", step, governor.price)
-            except (RecprismError, OSError) as problem:
-                governor.problem = str(problem)
+            except Exception as problem:  # whatever the table of outcomes holds, there is a next step
+                governor.problem = str(problem) or type(problem).__name__
                 self.metrics.steps("failed").inc()
                 log.error("the governor keeps its price: %s", problem)
 

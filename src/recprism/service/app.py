@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from recprism.common.version import __version__
-from recprism.errors import InputError
+from recprism.errors import InputError, StorageError
 from recprism.service import _lists
 from recprism.service._bodies import (
     Common,
@@ -236,6 +236,8 @@ async def _guarded(request: Request, answer: Callable[[], Any]) -> Response:
         return found
     except InputError as problem:
         return JSONResponse({"detail": str(problem)}, 422)
+    except StorageError as problem:
+        return JSONResponse({"detail": str(problem)}, 507)
     except TooManyError:
         return overloaded("many slow requests are waiting")
     except Exception as problem:

@@ -89,6 +89,8 @@ class Settings:
             raise InputError("in shadow mode all users see the same list at every price; choose shadow or holdout")
         if self.governor is not None and (self.shadow or self.holdout or not self.log_users):
             raise InputError("a governor draws the prices itself: it needs log and log_users, and no holdout or shadow")
+        if self.governor is not None and self.prices is not None:
+            raise InputError("a governor draws the prices itself, so a table of prices has no effect; give one of both")
         if self.caller_token is not None and not self.token:
             raise InputError("caller_token needs token: without it, callers could switch the rule off")
         if self.caller_token is not None and self.caller_token == self.token:

@@ -190,10 +190,6 @@ def certify_live(
     alpha = (1 - sure) / len(asked)
     rows = tuple(answer(found.table, it, alpha, HOLDOUT) for it in asked)
     notes = list(found.notes)
-    if found.waiting:
-        notes.append(f"{found.waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
-    if found.unlabelled:
-        notes.append(f"{percent(found.unlabelled)} of the requests have no outcome in the window: they count as 0")
     shares = found.table.select(pl.min_horizontal("probability", 1 - pl.col("probability")).round(12).n_unique()).item()
     if shares > 1:
         notes.append("the share of the holdout changed: bets follow the smallest one, which must have been planned")

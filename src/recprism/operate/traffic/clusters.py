@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from recprism.common.files import readable
 from recprism.common.ids import WHOLE_FLOAT
+from recprism.common.shares import percent
 from recprism.data.readers.tables import TableReader
 from recprism.errors import InputError
 from recprism.operate.served_log import ADVICE, BASE, SWITCHED_OFF, log_files, scan_log
@@ -36,14 +37,10 @@ class Clusters:
     Attributes:
         table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``place``, ``probability``
             and ``price`` of the arm, ``requests``, and a column for each outcome.
-        waiting: Clusters that have not closed.
-        unlabelled: Share of the requests in closed clusters without any outcome.
-        notes: What was left out.
+        notes: What was left out, what waits, and what counts as 0.
     """
 
     table: pl.DataFrame
-    waiting: int
-    unlabelled: float
     notes: tuple[str, ...]
 
 
@@ -94,8 +91,11 @@ def read_clusters(
     last = pl.min_horizontal(pl.lit(it) for it in ends)
     closed = whole.filter(pl.col("closes") <= last).with_columns(pl.col("opened").dt.date().alias("day"))
     seen = int(closed["requests"].sum())
-    unlabelled = 1 - int(closed["labelled"].sum()) / seen if seen else 0.0
-    return Clusters(closed.drop("cluster", "closes", "labelled"), len(whole) - len(closed), unlabelled, tuple(notes))
+    if waiting := len(whole) - len(closed):
+        notes.append(f"{waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
+    if unlabelled := seen - int(closed["labelled"].sum()):
+        notes.append(f"{percent(unlabelled / seen)} of the requests have no outcome in the window: they count as 0")
+    return Clusters(closed.drop("cluster", "closes", "labelled"), tuple(notes))
 
 
 def read_outcomes(path: str | Path, names: Sequence[str]) -> pl.DataFrame:

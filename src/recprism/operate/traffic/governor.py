@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -83,6 +84,8 @@ class GovernorPlan:
             value = said.get(name, 1.0)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e9 or not value:
                 raise InputError(f"{path}: {name} must be a number above {least:g}, not {value!r}")
+        if not isinstance(said["outcomes"], str):
+            raise InputError(f"{path}: outcomes must be the path of a table, not {said['outcomes']!r}")
         questions_of(said["budgets"], f"{path}: budgets")
         return cls(prices=prices, share=each, confidence=sure, **said)
 
@@ -92,17 +95,34 @@ class GovernorPlan:
         return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+class State(NamedTuple):
+    """What a governor remembers; it is replaced as a whole, because requests are drawn while a step is taken.
+
+    Attributes:
+        place: Place of the present price.
+        enabled: False: all requests have the first price, and there are no steps.
+        changes: How often users were drawn again.
+        since: When the evidence begins, in seconds since 1970.
+        key: What must stay the same for evidence to add up.
+    """
+
+    place: int = 0
+    enabled: bool = True
+    changes: int = 0
+    since: float = 0.0
+    key: str = ""
+
+
 class Governor:
     """The present price, and the draws around it.
 
     Args:
         plan: What it was asked to do.
-        log: The folder of the log of served requests. Events are in ``governor.jsonl`` there.
+        log: The folder of the log of served requests. Its events are there, too.
         export: Fingerprint of the export that is served; with another one, evidence begins again.
 
     Attributes:
-        place: Place of the present price.
-        enabled: False: all requests have the first price, and there are no steps.
+        state: What it remembers.
         problem: Why the last step failed; empty if it did not.
         last: The last event.
     """
@@ -110,40 +130,42 @@ class Governor:
     def __init__(self, plan: GovernorPlan, log: str | Path, export: str) -> None:
         self.plan, self.log, self.problem = plan, Path(log), ""
         self.log.mkdir(parents=True, exist_ok=True)
-        self.events = self.log / EVENTS
-        self.place, self.enabled, self.changes, self.since = 0, True, 0, 0.0
-        self.last: dict[str, Any] = {}
-        for event in read_events(self.events):
-            if isinstance(event.get("state"), dict):
-                self.last = event
-        if self.last:
-            self._take(self.last["state"])
+        self.events, self._lock = self.log / EVENTS, Lock()
+        found = [it for it in read_events(self.events) if isinstance(it.get("state"), dict)]
+        self.last: dict[str, Any] = found[-1] if found else {}
+        self.state = State(**self.last["state"]) if found else State()
         self.use(export)
 
     @property
     def price(self) -> float:
         """The present price."""
-        return self.plan.prices[self.place]
+        return self.plan.prices[self.state.place if self.state.enabled else 0]
 
     def use(self, export: str) -> None:
         """Serve an export: evidence about another one, or for another plan, does not count."""
-        self.export = export
-        if not self.last or self.last["state"].get("key") != self.plan.key(export):
-            self._note("begin", place=0, changes=self.changes + 1, since=time.time())
+        key = self.plan.key(export)
+        with self._lock:
+            if key != self.state.key:
+                self._note("begin", key=key, place=0, changes=self.state.changes + 1, since=time.time())
+            self.export = export
 
     def switch(self, enabled: bool) -> None:
         """Switch the governor on or off; off, all requests have the first price. It begins again at that price."""
-        if enabled != self.enabled:
-            self._note("on" if enabled else "off", enabled=enabled, place=0, changes=self.changes + 1)
+        with self._lock:
+            if enabled != self.last["state"]["enabled"]:
+                if not enabled:
+                    self.state = self.state._replace(enabled=False)  # at once, also if no event can be written
+                self._note("on" if enabled else "off", enabled=enabled, place=0, changes=self.state.changes + 1)
 
     def draw(self, user: str | None, request: str, key: bytes) -> Draw:
         """Draw the price of a request: the same one for a user on a day, until the price changes."""
-        if not self.enabled:
+        state = self.state
+        if not state.enabled:
             return Draw(0, held=True)
-        name = f"{datetime.now(UTC):%Y-%m-%d} {self.changes}"
+        name = f"{datetime.now(UTC):%Y-%m-%d} {state.changes}"
         who = f"request {request}" if user is None else f"user {user}"
         digest = blake2b(f"{name} {who}".encode(), key=key, person=b"recprism-price", digest_size=8).digest()
-        n, present = len(self.plan.prices), self.place
+        n, present = len(self.plan.prices), state.place
         at = int(int.from_bytes(digest) / 2**64 / self.plan.share)
         place = at if at < n else present
         rest = 1 - n * self.plan.share if place == present else 0.0
@@ -153,47 +175,55 @@ class Governor:
         """Read the log and the outcomes, and raise, lower or keep the price.
 
         Returns:
-            "raise", "lower" or "keep".
+            "raise", "lower" or "keep"; "off" if the governor is off, or was switched meanwhile.
         """
         plan = self.plan
+        with self._lock:
+            state, export = self.state, self.export
+        if not state.enabled:
+            return "off"
         questions = questions_of(plan.budgets, "budgets")
         names = list(dict.fromkeys(it.outcome for it in questions))
-        begun = datetime.fromtimestamp(self.since, UTC)
-        table = read_clusters(self.log, plan.outcomes, names, plan.window, self.export, begun).table
+        read = read_clusters(
+            self.log, plan.outcomes, names, plan.window, export, datetime.fromtimestamp(state.since, UTC)
+        )
+        table = read.table.filter(pl.col("place").is_not_null())
         alpha = (1 - plan.confidence) / (len(questions) * (len(plan.prices) - 1))
         found = []
         for at in range(1, len(plan.prices)):
             arm = pl.when(pl.col("place") == at).then(1.0).when(pl.col("place") == 0).then(-1.0).otherwise(0.0)
             found.append([answer(table, it, alpha, arm, plan.share) for it in questions])
-        place = next_place(self.place, [CERTIFIED, *(together([it.answer for it in some]) for some in found)])
+        place = next_place(state.place, [CERTIFIED, *(together([it.answer for it in some]) for some in found)])
         evidence = [
             {"price": price, **asdict(it), "sentence": it.sentence()}
             for price, some in zip(plan.prices[1:], found, strict=True)
             for it in some
         ]
-        what = "raise" if place > self.place else "lower" if place < self.place else "keep"
-        self._note(what, place=place, changes=self.changes + (what != "keep"), evidence=evidence)
+        what = "raise" if place > state.place else "lower" if place < state.place else "keep"
+        with self._lock:
+            if self.state is not state:  # switched, or another export: the evidence is not about it
+                return "off"
+            self._note(what, evidence, read.notes, place=place, changes=state.changes + (what != "keep"))
         return what
 
     def to_dict(self) -> dict[str, Any]:
         """Return the state and the last evidence, ready for JSON."""
         plan = {**asdict(self.plan), "missing_outcomes_count_as": 0}
-        return {"enabled": self.enabled, "price": self.price, "problem": self.problem, "plan": plan, "last": self.last}
+        on = self.state.enabled
+        return {"enabled": on, "price": self.price, "problem": self.problem, "plan": plan, "last": self.last}
 
-    def _take(self, state: Mapping[str, Any]) -> None:
-        self.place = min(int(state["place"]), len(self.plan.prices) - 1)
-        self.enabled, self.changes, self.since = bool(state["enabled"]), int(state["changes"]), float(state["since"])
-
-    def _note(self, what: str, evidence: list[dict[str, Any]] | None = None, **changed: Any) -> None:
+    def _note(
+        self, what: str, evidence: Sequence[dict[str, Any]] = (), notes: Sequence[str] = (), **changed: Any
+    ) -> None:
         """Write an event, and only then take its state, so that a kill loses neither."""
-        state: dict[str, Any] = {
-            "place": self.place,
-            "enabled": self.enabled,
-            "changes": self.changes,
-            "since": self.since,
+        state = self.state._replace(**changed)
+        event = {
+            "event": what,
+            "time": time.time(),
+            "price": self.plan.prices[state.place],
+            "state": state._asdict(),
+            "evidence": list(evidence),
+            "notes": list(notes),
         }
-        state |= {**changed, "key": self.plan.key(self.export)}
-        event = {"event": what, "time": time.time(), "price": self.plan.prices[state["place"]], "state": state}
-        self.last = {**event, "evidence": evidence or []}
-        append_event(self.events, self.last)
-        self._take(state)
+        append_event(self.events, event)
+        self.last, self.state = event, state
