@@ -31,9 +31,9 @@ from recprism.cmb.factors.axes import canonical
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.naming import Labels, Name, name_coordinates
-from recprism.cmb.factors.score_directions import directions
 from recprism.data import Dataset, Split, load_dataset
 from recprism.models import BPRMF, Factors
+from score_directions import directions
 
 METHODS = ("raw", "turned", "svd")
 N_DIRECTIONS = 10
@@ -71,7 +71,7 @@ def one_seed(factors: Factors, method: str, data: Dataset, split: Split, labels:
     judge = Evaluator.on(split, "validation", turned, data.categories, ["subtopic_coverage@10", "ndcg@10"])
     before, after = judge.means(turned), judge.means(model.factors_)
     factors_named = name_coordinates(turned.item, labels)
-    found = name_coordinates(directions(change, N_DIRECTIONS).items, labels)
+    found = name_coordinates(directions(change, N_DIRECTIONS)[1], labels)
     return {
         "items": turned.item,
         "shared": shared(change.item),

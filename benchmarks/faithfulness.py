@@ -35,12 +35,12 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from harness import Claim, parser, report
+from predicted_lists import predict_lists
 from recprism.budget import Problem
 from recprism.budget.path import rule_at
 from recprism.budget.problem import DEPTH
 from recprism.cmb import CMB
 from recprism.cmb.factors.change import Change
-from recprism.cmb.factors.score_directions import directions
 from recprism.data import SparseRows
 from recprism.explain import fit_choice_model
 from recprism.forms.dials import lists_to_dials, lists_to_vectors
@@ -49,6 +49,7 @@ from recprism.models import Factors
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
 from recprism.rule import Features, Reranker, category_probabilities
 from recprism.runs import Run
+from score_directions import with_directions_alone
 
 K = 10
 GOAL = "subtopic_coverage"
@@ -192,7 +193,8 @@ def interventions(world: World, lists: Lists, generator: np.random.Generator) ->
 def explanations(method: Method, world: World, lists: Lists, others: World, theirs: Lists) -> dict[str, Predict]:
     """Return what each explanation predicts in a changed world, from the lists in the unchanged one."""
     problem = world.problem
-    about = {"popularity": problem.split.train.col_counts, "history": others.history, "draws": 0}
+    popularity = problem.split.train.col_counts
+    about = {"popularity": popularity, "history": others.history, "draws": 0}
     chosen = fit_choice_model(*others.pool, others.base_lists, theirs, problem.categories, **about)
     before = {"base_lists": world.base_lists, "exclude": world.gone}
     dials = lists_to_dials(world.base, lists, problem.categories, **before)
@@ -200,7 +202,8 @@ def explanations(method: Method, world: World, lists: Lists, others: World, thei
     change = method.change or Change.of(world.base, compiled.perturbation)
 
     def choice_model(after: World, rounds: int) -> Lists:
-        return chosen.predict_lists(*after.pool, after.left_of(lists), history=after.history, rounds=rounds)
+        about = {"popularity": popularity, "history": after.history, "rounds": rounds}
+        return predict_lists(chosen, problem.categories, *after.pool, after.left_of(lists), **about)
 
     def by_vectors(factors: Factors) -> Predict:
         own = factors.of_users(world.users) if method.change else factors
@@ -214,7 +217,7 @@ def explanations(method: Method, world: World, lists: Lists, others: World, thei
         "dials": lambda after: after.rank(dials.applied_to(world.base)),
         "user vectors": lambda after: after.rank(compiled.applied_to(world.base)),
         "five factors": by_vectors(largest_factors(change)),
-        "three directions": by_vectors(directions(change, DIRECTIONS).kept(*range(DIRECTIONS))),
+        "three directions": by_vectors(with_directions_alone(change, DIRECTIONS)),
         "cached list": lambda after: cached_list(after, lists),
     }
 

@@ -1,4 +1,4 @@
-"""A million users x 100,000 items on two cores: lists by a rule and dials for everybody, in Parquet shards.
+"""A million users x 100,000 items on two cores: lists by a rule for everybody, in Parquet shards.
 
     python benchmarks/million.py --folder FOLDER [--json] [--users N] [--all] [--ray]
 
@@ -27,8 +27,7 @@ import torch
 
 from harness import Claim, parser, report
 from memory import peak_gib
-from million_world import CANDIDATES, DIM, ITEMS, SEEN, USERS, K, catalogue_of, facts_of, rule_of, seen_of
-from recprism.forms.rule_file import RuleFile
+from million_world import CANDIDATES, DIM, ITEMS, SEEN, USERS, K, catalogue_of, rule_of, seen_of
 from recprism.operate.batch import make_batch
 
 BAR_GIB, BAR_LINEAR, BAR_RAY = 4.0, 1.1, 1.6
@@ -55,16 +54,16 @@ def main() -> None:
         serve(chosen, chosen.stage)
         return
     sizes = [chosen.users] if chosen.all or chosen.ray else [chosen.users // 4, chosen.users // 2, chosen.users]
-    world = make(chosen, [WARM, *sizes])
+    make(chosen, [WARM, *sizes])
     if chosen.ray:
         found = on_ray(chosen)
         report(ray_claims(chosen, found), as_json=chosen.json, packages=("ray", "polars"), details=found)
         return
     facts = {size: measured(chosen, size) for size in sizes}
-    report(claims(chosen, facts), as_json=chosen.json, packages=("polars",), details={"world": world, **facts})
+    report(claims(chosen, facts), as_json=chosen.json, packages=("polars",), details=facts)
 
 
-def make(chosen: Any, sizes: list[int]) -> dict[str, Any]:
+def make(chosen: Any, sizes: list[int]) -> None:
     """Write the rule, and the vectors and interactions of the first users; what is there is kept."""
     import polars as pl  # noqa: PLC0415
 
@@ -80,7 +79,6 @@ def make(chosen: Any, sizes: list[int]) -> dict[str, Any]:
             seen = seen_of(size, chosen.items)
             columns = {"user_id": seen.row_of_entry, "item_id": seen.indices.astype(np.int64)}
             pl.DataFrame(columns).write_parquet(folder / LOG.format(size))
-    return facts_of(RuleFile.read(folder / RULE))
 
 
 def measured(chosen: Any, size: int) -> dict[str, Any]:
@@ -99,7 +97,6 @@ def served(chosen: Any, size: int, executor: Any = None) -> Any:
         chosen.folder / VECTORS.format(size),
         folder,
         seen=chosen.folder / LOG.format(size),
-        dials=True,
         shard_users=chosen.shard_users,
         executor=executor,
     )
@@ -118,7 +115,6 @@ def serve(chosen: Any, size: int) -> None:
         "stages": found.seconds,
         "stages, processor seconds": found.processor_seconds,
         "share of lists changed": found.changed / found.made,
-        "share of lists that dials return": found.held / found.made,
         "bytes": stored,
         "gib": peak_gib(),
     }
@@ -148,7 +144,7 @@ def claims(chosen: Any, facts: dict[int, dict[str, Any]]) -> list[Claim]:
         *(Claim(f"peak GiB for {size:,} users", round(it["gib"], 2), BAR_GIB) for size, it in facts.items()),
     ]
     return [
-        Claim(f"{shape}: seconds, rule and dials", round(whole["seconds"], 1), None),
+        Claim(f"{shape}: seconds", round(whole["seconds"], 1), None),
         *(growth if first < last else []),
         *(
             Claim(f"processor seconds per million users, {stage}", round(taken * million, 1), None)
@@ -159,7 +155,6 @@ def claims(chosen: Any, facts: dict[int, dict[str, Any]]) -> list[Claim]:
         Claim(f"peak GiB, shards of {chosen.shard_users:,} users", round(whole["gib"], 2), BAR_GIB),
         Claim("MB of Parquet per million users", round(whole["bytes"] * million / 1e6), None),
         Claim("share of lists that the rule changes", round(whole["share of lists changed"], 3), None),
-        Claim("share of lists that the dials return", round(whole["share of lists that dials return"], 4), None),
     ]
 
 

@@ -1,15 +1,14 @@
-"""A million users x 100,000 items on one GPU: lists by a rule and dials, from arrays to arrays.
+"""A million users x 100,000 items on one GPU: lists by a rule, from arrays to arrays.
 
     python benchmarks/million_gpu.py [--users N] [--items N] [--json] [--quick] [--device cpu]
 
 Vectors and categories are made (benchmarks/million_world.py); d = 64, 20 categories, 100 candidates, lists of 10, 20
-seen items per user. Vectors, seen items and the rule are numpy arrays in memory; so are lists, scores and dials at the
-end. Blocks of users go through three stages: exact ranking on the GPU, the search for lists on the GPU, and dials (the
-GPU scores all items and ranks with the dials, the processors solve the programs).
+seen items per user. Vectors, seen items and the rule are numpy arrays in memory; so are lists and scores at the end.
+Blocks of users go through two stages: exact ranking and the search for lists, both on the GPU.
 
 Then the search alone runs again on the same candidates of some users: on the GPU, and by the compiled kernel on all
-cores, with the copy of candidates and lists counted. The benchmark compares the lists of both, and the dials of a few
-users with those of ``lists_to_dials`` on the processors. Kernels are compiled before by a run on a few users.
+cores, with the copy of candidates and lists counted. The benchmark compares the lists of both. Kernels are compiled
+before by a run on a few users.
 """
 
 from __future__ import annotations
@@ -24,17 +23,15 @@ import numpy as np
 import torch
 
 from harness import Claim, parser, report
-from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, facts_of, rule_of, seen_of
+from million_world import CANDIDATES, DIM, ITEMS, USERS, K, catalogue_of, rule_of, seen_of
 from recprism.data.sparse_rows import SparseRows
-from recprism.forms.dials import lists_to_dials
 from recprism.forms.rule_file import RuleFile
-from recprism.models import Factors
 from recprism.operate.batch.lists import BatchRule
 from recprism.ranking import topk
 
 BAR_SECONDS = 90.0
 BLOCK, WARM = 65_536, 4_096
-SEARCHED, CHECKED = 262_144, 2_000  # users of the two searches, and of the comparison of dials
+SEARCHED = 262_144  # users of the two searches
 
 
 def main() -> None:
@@ -53,11 +50,10 @@ def main() -> None:
     print("making the world ...", file=sys.stderr, flush=True)
     made = catalogue_of(chosen.users, chosen.items)
     file, user, seen = rule_of(made), made.users(), seen_of(chosen.users, chosen.items)
-    details: dict[str, Any] = {"world": facts_of(file), "users": chosen.users, "items": chosen.items}
+    details: dict[str, Any] = {"users": chosen.users, "items": chosen.items}
     details["warm-up"] = warmed(file, user, seen, chosen)
     details["whole"] = whole = served(file, user, seen, chosen)
     details["search"] = two_searches(file, user, seen, chosen)
-    details["dials"] = same_dials(file, user, seen, chosen)
     report(claims_of(chosen, whole, details), as_json=chosen.json, packages=("triton",), details=details)
 
 
@@ -74,9 +70,7 @@ def warmed(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str
     """Compile all kernels on a few users; seconds that the first run in a new process takes in addition."""
     start = time.perf_counter()
     some = slice(0, min(WARM, len(user)))
-    rule = BatchRule(file, dials=True, device=chosen.device)
-    rule(user[some], rows_of(seen, some))
-    same_dials(file, user[:64], rows_of(seen, slice(0, 64)), chosen)
+    BatchRule(file, device=chosen.device)(user[some], rows_of(seen, some))
     BatchRule(file)(user[:64], rows_of(seen, slice(0, 64)))
     return {"seconds": time.perf_counter() - start}
 
@@ -87,15 +81,13 @@ def served(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str
     if chosen.device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     start, busy = time.perf_counter(), time.process_time()
-    rule = BatchRule(file, dials=True, device=chosen.device)
+    rule = BatchRule(file, device=chosen.device)
     n = len(user)
     lists, scores = np.empty((n, K), np.int64), np.empty((n, K), np.float32)
-    weights, held = np.empty((n, len(file.names)), np.float32), np.empty(n, np.bool_)
     changed = 0
     for rows in blocks(n, chosen.block):
         made = rule(user[rows], rows_of(seen, rows))
         lists[rows], scores[rows] = made.items, made.scores
-        weights[rows], held[rows] = made.dials.weights, made.dials.held
         changed += int((np.sort(made.items) != np.sort(made.base)).any(1).sum())
     seconds = time.perf_counter() - start
     return {
@@ -104,8 +96,6 @@ def served(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str
         "stages": rule.times.seconds,
         "stages, processor seconds": rule.times.processor_seconds,
         "share of lists changed": changed / n,
-        "share of lists that dials return": float(held.mean()),
-        "dials per user": float((weights != 0).sum(1).mean()),
         "GPU GiB": torch.cuda.max_memory_allocated() / 2**30 if chosen.device == "cuda" else None,
         "mean score": float(scores.mean()),
     }
@@ -159,31 +149,6 @@ def lost(rule: BatchRule, candidates: Any, scores: Any, found: Any, wanted: Any)
     return float((value(wanted[rows]) - value(found[rows])).max())
 
 
-def same_dials(file: RuleFile, user: Any, seen: SparseRows, chosen: Any) -> dict[str, Any]:
-    """Dials of a few users on the device against ``lists_to_dials`` on the processors, for the same lists."""
-    print("dials on the processors ...", file=sys.stderr, flush=True)
-    some = slice(0, min(CHECKED, len(user)))
-    rule = BatchRule(file, dials=True, device=chosen.device)
-    hidden = rows_of(seen, some)
-    made = rule(user[some], hidden)
-    factors = Factors.from_arrays(user[some], file.item_vectors)
-    start = time.perf_counter()
-    wanted = lists_to_dials(factors, made.items, rule.categories, base_lists=made.base, exclude=hidden)
-    taken = time.perf_counter() - start
-    found = made.dials
-    vectors, items = torch.from_numpy(user[some]), torch.from_numpy(file.item_vectors)
-    span = (vectors @ items.T).std(1).numpy()[:, None]
-    difference = np.abs(found.weights - wanted.weights) / span
-    return {
-        "users": len(vectors),
-        "seconds on the processors": taken,
-        "share of users with equal weights (1e-3 of the spread)": float((difference.max(1) < 1e-3).mean()),
-        "median difference over the spread": float(np.median(difference.max(1))),
-        "share held, device": float(found.held.mean()),
-        "share held, processors": float(wanted.held.mean()),
-    }
-
-
 def seconds_of(task: Any) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
@@ -195,10 +160,10 @@ def seconds_of(task: Any) -> float:
 
 
 def claims_of(chosen: Any, whole: dict[str, Any], details: dict[str, Any]) -> list[Claim]:
-    search, dials = details["search"], details["dials"]
+    search = details["search"]
     shape = f"{chosen.users:,} users x {chosen.items:,} items, d = {DIM}, {CANDIDATES} candidates, k = {K}"
     return [
-        Claim(f"{shape}: seconds from arrays to arrays, rule and dials", whole["seconds"], BAR_SECONDS),
+        Claim(f"{shape}: seconds from arrays to arrays", whole["seconds"], BAR_SECONDS),
         *(Claim(f"of that, {stage}: seconds", taken, None) for stage, taken in whole["stages"].items()),
         Claim("processor seconds", whole["processor seconds"], None),
         Claim("GiB of GPU memory", whole["GPU GiB"], None),
@@ -216,12 +181,6 @@ def claims_of(chosen: Any, whole: dict[str, Any], details: dict[str, Any]) -> li
             "higher",
         ),
         Claim("largest loss of the rule's value in a list that differs", search["largest loss of value"], 1e-9),
-        Claim("share of lists that the dials return", whole["share of lists that dials return"], None),
-        Claim(
-            "share of users with the same dials as on the processors",
-            dials["share of users with equal weights (1e-3 of the spread)"],
-            None,
-        ),
         Claim("seconds to compile before (first process)", details["warm-up"]["seconds"], None),
     ]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from large_worlds import Catalogue
@@ -48,13 +46,3 @@ def seen_of(users: int, items: int, each: int = SEEN) -> SparseRows:
     inside = np.random.default_rng(5).integers(0, part, (users, each), np.int32)
     found = inside + np.arange(each, dtype=np.int32) * np.int32(part)
     return SparseRows(np.arange(0, users * each + 1, each, dtype=np.int64), found.ravel(), items)
-
-
-def facts_of(file: RuleFile) -> dict[str, Any]:
-    """How many sets of categories there are: items with equal sets compete alike in the fit of dials."""
-    member = np.zeros((len(file.item_ids), len(file.names)), np.bool_)
-    member[np.repeat(np.arange(len(member)), np.diff(file.indptr)), file.indices] = True
-    return {
-        "categories": len(file.names),
-        "distinct sets of categories": len(np.unique(np.packbits(member, 1), axis=0)),
-    }

@@ -54,7 +54,7 @@ ORDER = {
     "page_memory": ("Five pages", "python benchmarks/page_memory.py"),
     "served_log": ("A log of a million requests", "python benchmarks/served_log.py"),
     "live_certificate": ("The live certificate in worlds with known truth", "python benchmarks/live_certificate.py"),
-    "million": ("A million users: rule and dials", "python benchmarks/million.py --folder DIR"),
+    "million": ("A million users", "python benchmarks/million.py --folder DIR"),
     "million_all": ("A million users, all of them", "python benchmarks/million.py --folder DIR --all"),
     "million_ray": (
         "A million users: two workers of Ray",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ from recprism.explain.choice._places import ALPHA, FEATURES, CategoryRows, Place
 from recprism.rivals import DPP, MMR, Calibrated, XQuAD
 from recprism.rule import Features, ListSearch
 from recprism.runs.run import Run
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from predicted_lists import predict_lists
 
 K = 10
 
@@ -54,6 +59,11 @@ class World:
         known = self.history if history else None
         about = {"history": known, "popularity": self.popularity, "draws": draws, **options}
         return fit_choice_model(self.items, self.scores, self.base, lists, self.categories, **about)
+
+    def predicted(self, model: ChoiceModel, lists: np.ndarray, depth: int | None = None, rounds: int = 0) -> np.ndarray:
+        """By a model that was fitted without a history."""
+        known = self.items[:, :depth], self.scores[:, :depth], lists
+        return predict_lists(model, self.categories, *known, popularity=self.popularity, rounds=rounds)
 
 
 def made(n_users: int = 300, n_items: int = 200, n_categories: int = 12, depth: int = 80, seed: int = 0) -> World:
@@ -308,7 +318,7 @@ def test_a_free_place_gets_the_item_that_the_rule_puts_there() -> None:
     assert len(others) > 50
     free = lists.copy()
     free[np.arange(len(lists)), np.arange(len(lists)) % K] = -1
-    filled = found.predict_lists(WORLD.items, WORLD.scores, free)
+    filled = WORLD.predicted(found, free)
     assert (filled[others] == lists[others]).all(1).mean() > 0.95
 
 
@@ -318,9 +328,9 @@ def test_whole_lists_are_rebuilt() -> None:
     found = WORLD.model(lists, history=False)
     wanted = [set(row) for row in lists.tolist()]
     for start in (WORLD.base, np.full_like(WORLD.base, -1)):
-        rebuilt = found.predict_lists(WORLD.items, WORLD.scores, start, rounds=10)
+        rebuilt = WORLD.predicted(found, start, rounds=10)
         assert np.mean([set(row) == it for row, it in zip(rebuilt.tolist(), wanted, strict=True)]) > 0.6
-        again = found.predict_lists(WORLD.items, WORLD.scores, rebuilt, rounds=1)
+        again = WORLD.predicted(found, rebuilt, rounds=1)
         assert (again == rebuilt).all(1).mean() > 0.99
 
 
@@ -329,8 +339,8 @@ def test_whole_lists_are_rebuilt() -> None:
 def test_predicted_lists_hold_candidates_once(seed: int, rounds: int) -> None:
     generator = np.random.default_rng(seed)
     lists = np.where(generator.random(WORLD.base.shape) < 0.5, WORLD.base, -1)
-    few = WORLD.items[:, : generator.integers(1, 12)]
-    filled = fitted().predict_lists(few, WORLD.scores[:, : few.shape[1]], lists, rounds=rounds)
+    depth = int(generator.integers(1, 12))
+    few, filled = WORLD.items[:, :depth], WORLD.predicted(fitted(), lists, depth, rounds)
     for before, after, candidates in zip(lists.tolist(), filled.tolist(), few.tolist(), strict=True):
         items = [it for it in after if it >= 0]
         assert len(items) == len(set(items))
@@ -339,14 +349,6 @@ def test_predicted_lists_hold_candidates_once(seed: int, rounds: int) -> None:
             assert [a for a, b in zip(after, before, strict=True) if b >= 0] == [b for b in before if b >= 0]
         if -1 in after:  # no candidate is left
             assert set(candidates) <= set(items)
-
-
-def test_predictions_need_the_history_that_the_fit_had() -> None:
-    lists = WORLD.lists(ListSearch(trade_off=0.2))
-    with pytest.raises(InputError, match="fitted with the users' history; pass history here"):
-        WORLD.model(lists).predict_lists(WORLD.items, WORLD.scores, lists)
-    with pytest.raises(InputError, match="fitted without a history; omit history here"):
-        WORLD.model(lists, history=False).predict_lists(WORLD.items, WORLD.scores, lists, history=WORLD.history)
 
 
 # -- results and refusals ---------------------------------------------------------------------------------------------

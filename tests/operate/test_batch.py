@@ -20,7 +20,6 @@ import pytest
 from recprism.data import Categories, SparseRows
 from recprism.errors import BusyError, InputError
 from recprism.forms import RuleFile
-from recprism.forms.dials import lists_to_dials
 from recprism.models import Factors
 from recprism.operate.batch import make_batch
 from recprism.operate.batch._shown import ShownRows
@@ -115,29 +114,15 @@ def test_batch_lists_are_those_of_the_re_ranker_to_the_last_bit() -> None:
     file, user, seen = rule_file(), vectors(), seen_items()
     factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
     candidates, scores = factors.rank(file.candidates, exclude=seen)
+    categories = Categories(file.names, SparseRows(file.indptr, file.indices, CATEGORIES))
     rule = ListSearch(goals=file.goals, units=file.units, trade_off=file.trade_off)
-    lists = rule(candidates, scores, file.k, features=Features(categories=categories_of(file)))
+    lists = rule(candidates, scores, file.k, features=Features(categories=categories))
     made = BatchRule(file)(user, seen)
     assert (made.items == lists).all()
     place = (candidates[:, None, :] == lists[:, :, None]).argmax(2)
     assert (made.scores == np.take_along_axis(scores, place, 1)).all()
     assert (made.base == candidates[:, : file.k]).all()
     assert (np.sort(made.items) != np.sort(made.base)).any()
-
-
-def categories_of(file: RuleFile) -> Categories:
-    return Categories(file.names, SparseRows(file.indptr, file.indices, CATEGORIES))
-
-
-def test_dials_are_those_of_the_library() -> None:
-    file, user, seen = rule_file(), vectors(), seen_items()
-    made = BatchRule(file, dials=True)(user, seen)
-    assert made.dials is not None
-    factors = Factors.from_arrays(user, file.item_vectors)  # type: ignore[arg-type]
-    wanted = lists_to_dials(factors, made.items, categories_of(file), exclude=seen)
-    assert made.dials.weights == pytest.approx(wanted.weights, abs=1e-5)
-    assert (made.dials.held == wanted.held).all()
-    assert made.dials.held.mean() > 0.5
 
 
 def test_short_lists_have_no_empty_places(tmp_path: Path) -> None:
@@ -173,20 +158,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_shards_hold_what_the_arrays_hold_and_do_not_depend_on_their_size(tmp_path: Path) -> None:
-    folder = batch(tmp_path, dials=True)
+    folder = batch(tmp_path)
     assert [it.name for it in sorted(folder.iterdir())] == [
         "batch.json",
         *(f"part-0000{at}.parquet" for at in range(3)),
     ]
     table, file = read(folder), rule_file()
-    made = BatchRule(file, dials=True)(vectors())
-    assert made.dials is not None
+    made = BatchRule(file)(vectors())
     assert table["user_id"].to_list() == list(range(USERS))
     assert (np.array(table["items"].to_list()) == file.item_ids[made.items]).all()
     assert (np.array(table["scores"].to_list(), np.float32) == made.scores).all()
-    assert (table["dials"].to_numpy() == made.dials.weights).all()
-    assert json.loads((folder / "batch.json").read_text(encoding="utf-8"))["dials"] == list(NAMES)
-    assert read(batch(tmp_path, "other", dials=True, shard_users=17)).equals(table)
+    assert read(batch(tmp_path, "other", shard_users=17)).equals(table)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "factors", "export"])
@@ -220,7 +202,7 @@ def test_a_finished_shard_is_kept_and_a_damaged_one_is_made_again(tmp_path: Path
     assert contents(folder) == before
 
 
-@pytest.mark.parametrize("change", ["k", "shard_users", "dials", "users", "rule", "seen"])
+@pytest.mark.parametrize("change", ["k", "shard_users", "users", "rule", "seen"])
 def test_shards_of_other_inputs_or_settings_are_not_mixed(tmp_path: Path, change: str) -> None:
     folder = batch(tmp_path)
     before = contents(folder)
@@ -234,7 +216,7 @@ def test_shards_of_other_inputs_or_settings_are_not_mixed(tmp_path: Path, change
         pl.DataFrame({"user_id": [1], "item_id": ["i1"]}).write_parquet(tmp_path / "log.parquet")
         options["seen"] = tmp_path / "log.parquet"
     else:
-        options[change] = {"k": 5, "shard_users": 41, "dials": True}[change]
+        options[change] = {"k": 5, "shard_users": 41}[change]
     with pytest.raises(InputError, match="its shards were not made with the same"):
         make_batch(tmp_path / "rule", tmp_path / "users.npy", folder, **options)
     assert contents(folder) == before
@@ -274,15 +256,6 @@ def test_every_file_of_seen_items_is_read_and_hashed(tmp_path: Path, seen: str) 
     with pytest.raises(InputError, match="seen items are a Parquet file, a folder of them, or a pattern"):
         batch(tmp_path, "newer", seen=tmp_path / "empty")
     assert not (tmp_path / "newer").exists()
-
-
-def test_dials_of_a_user_without_scores_do_not_depend_on_the_block() -> None:
-    rule, user = BatchRule(rule_file(), dials=True), vectors()
-    user[0] = 0
-    alone, beside = rule(user[:1]).dials, rule(user).dials
-    assert alone is not None and beside is not None
-    assert alone.weights.any()
-    assert (alone.weights[0] == beside.weights[0]).all()
 
 
 def test_nothing_is_written_if_the_input_is_wrong(tmp_path: Path) -> None:
@@ -332,9 +305,9 @@ def in_another_thread(task: Any) -> None:
 
 @pytest.mark.needs("ray")
 def test_workers_of_a_cluster_make_the_same_shards(tmp_path: Path) -> None:
-    wanted = contents(batch(tmp_path, dials=True))
+    wanted = contents(batch(tmp_path))
     executor = executor_named("ray")
-    assert contents(batch(tmp_path, "on-ray", dials=True, executor=executor)) == wanted
+    assert contents(batch(tmp_path, "on-ray", executor=executor)) == wanted
     with pytest.raises(InputError, match="local executor"):
         batch(tmp_path, "new", device="cuda", executor=executor)
 

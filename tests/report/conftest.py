@@ -59,8 +59,8 @@ def explained() -> Explained:
             Control("plain promotion of items", 0.04, 0.4, 0.01),
         ),
         features=(
-            Feature("direction", "Direction 1", "Comedy <b>", "Direction 1 raises 3 items.", 0.5, 0.6, ("A",), ("B",)),
-            Feature("factor", "Factor 3", "no reliable name", "Factor 3 was raised.", 0.1, 0.2),
+            Feature("Factor 1", "Comedy <b>", "Factor 1 was raised for 3 items.", 0.5, 0.6),
+            Feature("Factor 3", "no reliable name", "Factor 3 was raised.", 0.1, 0.2),
         ),
         nulls=(("a random direction", 0.55),),
         together=("All of them together.",),

@@ -110,19 +110,17 @@ def test_without_a_claim_no_factor_has_a_name(explained: Explained) -> None:
 
 
 def test_bars_of_equal_length_are_called_equal(explained: Explained) -> None:
-    """For one kind, among those shown, and only if the verdict holds."""
+    """Among those shown, and only if the verdict holds."""
 
-    def told(*bars: tuple[str, float], holds: bool = True) -> str:
-        features = tuple(replace(explained.features[0], kind=kind, taken_back=back) for kind, back in bars)
+    def told(*bars: float, holds: bool = True) -> str:
+        features = tuple(replace(explained.features[0], taken_back=back) for back in bars)
         found = replace(explained, features=features, holds=holds)
         return words.alike(found)
 
-    alike = ("factor", 0.7), ("factor", 0.75)
-    assert told(*alike) == " The factors shown are about equally strong."
-    assert told(*alike, ("direction", 0.1)) == told(*alike)
-    for others in ([("factor", 0.6), ("factor", 0.2)], [("direction", 0.7), ("factor", 0.75)], []):
+    assert told(0.7, 0.75) == " The factors shown are about equally strong."
+    for others in ([0.6, 0.2], [0.7], []):
         assert not told(*others)
-    assert not told(*alike, holds=False)
+    assert not told(0.7, 0.75, holds=False)
 
 
 def test_the_front_shades_the_certified_budget_only(content: Content) -> None:

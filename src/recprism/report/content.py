@@ -97,16 +97,13 @@ class Control:
 
 @dataclass(frozen=True)
 class Feature:
-    """A factor or a direction; ``taken_back`` is the share of the gain that erasing it alone undoes."""
+    """A factor; ``taken_back`` is the share of the gain that erasing it alone undoes."""
 
-    kind: str
     label: str
     name: str
     sentence: str
     size: float
     taken_back: float | None
-    raises: tuple[str, ...] = ()
-    lowers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ class Explained:
         stability: Agreement of the rankings of factors in words.
         gain: Gain of the change in the better direction; None without controls.
         controls: One entry per control.
-        features: Directions and factors, largest first.
+        features: Factors, largest first.
         nulls: Name of each erasure without a meaning, and the share of the gain that it takes back.
         together: What erasing all of them takes back, in words.
         erased: Points of the erasure curves.

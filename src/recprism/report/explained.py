@@ -1,4 +1,4 @@
-"""The explanation of players on the page: factors and directions, controls, erasure, the heat map, single users."""
+"""The explanation of players on the page: factors, controls, erasure, the heat map, single users."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def explained_content(
         controls=()
         if verdict is None
         else tuple(Control(it.name, known(it.gain), known(it.share), known(it.corrected)) for it in verdict.figures),
-        features=tuple(_feature(explanation, row) for row in (*explanation.directions, *explanation.factors)),
+        features=tuple(_feature(explanation, row) for row in explanation.factors),
         nulls=tuple((it.name, explanation.taken_back(it.values)) for it in explanation.nulls),
         together=tuple(explanation.said_together()),
         erased=_erased(erasure),
@@ -87,18 +87,12 @@ def explained_content(
 
 def _feature(explanation: Explanation, row: Row) -> Feature:
     row = replace(row, label=_sided(explanation, row.label, row.side))
-    ends = explanation.ends(row.number, 3) if row.kind == "direction" else {"raises": (), "lowers": ()}
-    return Feature(
-        *(row.kind, row.label, row.words, explanation.about(row), row.size),
-        explanation.taken_back(row.erased),
-        tuple(map(str, ends["raises"])),
-        tuple(map(str, ends["lowers"])),
-    )
+    return Feature(row.label, row.words, explanation.about(row), row.size, explanation.taken_back(row.erased))
 
 
 def _sided(explanation: Explanation, label: str, side: str) -> str:
     """Add the side to a label if both sides moved."""
-    return f"{label} ({side})" if side and len(explanation.change.sides) > 1 else label
+    return f"{label} ({side})" if len(explanation.change.sides) > 1 else label
 
 
 def _described(erasure: Erasure) -> int:

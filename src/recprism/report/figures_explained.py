@@ -61,11 +61,11 @@ def controls(explained: Explained) -> Figure | None:
 
 
 def features(explained: Explained) -> Figure | None:
-    """Draw what erasing each factor or direction alone takes back; names are shown only if the verdict holds."""
+    """Draw what erasing each factor alone takes back; names are shown only if the verdict holds."""
     known = [it for it in explained.features if it.taken_back is not None]
     if not known:
         return None
-    rows = [{"label": it.label, "kind": it.kind, "back": 100 * (it.taken_back or 0.0)} for it in known]
+    rows = [{"label": it.label, "back": 100 * (it.taken_back or 0.0)} for it in known]
     tooltip = [alt.Tooltip("label:N")]
     if explained.holds:
         rows = [{**row, "name": it.name} for row, it in zip(rows, known, strict=True)]
@@ -76,7 +76,6 @@ def features(explained: Explained) -> Figure | None:
         .encode(
             x=alt.X("back:Q", title=f"erasing it alone takes back, % of the gain in {explained.objective}"),
             y=alt.Y("label:N", title=None, sort=[it.label for it in known]),
-            color=alt.Color("kind:N", title=None, legend=alt.Legend(orient="top"), scale=_two(("direction", "factor"))),
             tooltip=[*tooltip, alt.Tooltip("back:Q", format=".1f", title="%")],
         )
         .properties(height=26 * len(rows))
@@ -84,9 +83,9 @@ def features(explained: Explained) -> Figure | None:
     return Figure(
         "features",
         "What each factor is worth" if explained.holds else "What erasing single factors takes back",
-        "A factor is an axis of the model, a direction is an axis of the change. The bar shows how much of the gain is "
-        f"lost when this one alone is erased.{alike(explained) if explained.holds else ARITHMETIC}",
-        spec_of(chart, "Share of the gain that erasing each factor or direction takes back"),
+        "A factor is an axis of the model. The bar shows how much of the gain is lost when this one alone is erased."
+        f"{alike(explained) if explained.holds else ARITHMETIC}",
+        spec_of(chart, "Share of the gain that erasing each factor takes back"),
         _features_table(explained),
     )
 
@@ -244,7 +243,3 @@ def _drawn(n: int) -> str:
 
 def _signed(gain: float | None) -> str:
     return NOT_JUDGED if gain is None else f"{gain:+.4f}"
-
-
-def _two(domain: tuple[str, str]) -> alt.Scale:
-    return alt.Scale(domain=list(domain), range=[BLUE, ORANGE])

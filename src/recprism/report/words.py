@@ -60,17 +60,12 @@ def verdict_of(rule: ExplanationInShort | None) -> tuple[str, str]:
 
 
 def alike(found: Explained) -> str:
-    """Say whether the directions, or the factors, that are shown are about equally strong.
+    """Say whether the factors that are shown are about equally strong.
 
     It says nothing about those that are not shown, and nothing if the verdict does not hold.
     """
-    if not found.holds:
-        return ""
-    text = ""
-    for kind in ("direction", "factor"):
-        if _about_equal([it.taken_back or 0.0 for it in found.features if it.kind == kind]):
-            text += f" The {kind}s shown are about equally strong."
-    return text
+    equal = found.holds and _about_equal([it.taken_back or 0.0 for it in found.features])
+    return " The factors shown are about equally strong." if equal else ""
 
 
 def _about_equal(taken_back: Sequence[float]) -> bool:

@@ -5,26 +5,23 @@ Everything in it is read from the run directory; nothing is computed.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from recprism.common.version import __version__
 from recprism.data.datasets import NAMED
 from recprism.data.labels import SET_ASIDE
 from recprism.models import Factors
 from recprism.runs._long_tables import PARTS
 from recprism.runs.config import BudgetConfig, DataConfig, DiversifyConfig, RunConfig
 from recprism.runs.event_log import STEPS
+from recprism.runs.installation import versions
 from recprism.runs.parts.lists import DIVERSIFIED
 from recprism.runs.run import Run
 
-PACKAGES = ("torch", "numpy", "scipy", "numba", "polars")
 FILES = ("data_root", "source", "categories", "items")
 """Settings that are paths on one machine: a card names the file without its folder, or nothing."""
 BEFORE = "Lists of the trained model, measured before they were diversified; `recprism evaluate RUN` measures again."
@@ -51,7 +48,7 @@ def card(run: Run, metrics: pl.DataFrame | None = None, about: str | None = None
         "Diversified": _diversified(run, config),
         "Limits": _limits(run, config),
         "Licences": _licences(config.data),
-        "Versions": _versions(),
+        "Versions": _table(versions()),
     }
     head = f"# {_cell(_name(config.data.source))}, {config.model.name}\n\nModel card of a recprism run{_when(run)}.\n"
     return head + "".join(f"\n## {title}\n\n{text}\n" for title, text in sections.items())
@@ -181,20 +178,6 @@ def _licences(data: DataConfig) -> str:
     named = NAMED.get(data.source.partition(":")[0])
     terms = "your own files, under your own terms" if named is None else named.licence
     return f"- data: {terms}\n- vectors and lists: made from these data; their terms may reach them\n- recprism: MIT"
-
-
-def _versions() -> str:
-    return _table({"recprism": __version__, "python": platform.python_version(), **_installed()})
-
-
-def _installed() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _name(source: str) -> str:

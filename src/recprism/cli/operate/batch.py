@@ -1,4 +1,4 @@
-"""recprism batch: lists and dials of all users by an exported rule, in shards."""
+"""recprism batch: lists of all users by an exported rule, in shards."""
 
 from __future__ import annotations
 
@@ -55,9 +55,6 @@ def batch(
     k: Annotated[
         int | None, typer.Option("-k", help="Length of the lists.", min=1, show_default="that of the rule")
     ] = None,
-    dials: Annotated[
-        bool, typer.Option("--dials", help="Also fit named weights of each user that return the list.")
-    ] = False,
     shard_users: Annotated[int, typer.Option(help="Users of a shard; memory grows with it.", min=1)] = 50_000,
     device: Annotated[Device, With("executor=local")] = "cpu",
     executor: ExecutorName = "local",
@@ -65,8 +62,7 @@ def batch(
 ) -> None:
     """Write the lists of many users, in Parquet files of some users each.
 
-    Ranking is exact. The lists are those of the rule at request time. A shard has user_id, items, scores and, with
-    --dials, the weights of the categories in the order of batch.json, and whether they return the list.
+    Ranking is exact. The lists are those of the rule at request time. A shard has user_id, items and scores.
 
     A shard is written whole or not at all. After an interruption, the same command makes the missing shards. It refuses
     a folder whose shards come from other inputs or settings.
@@ -74,7 +70,7 @@ def batch(
     Examples:
 
     - `recprism batch rule --users users.npy --repeat-seen -o lists`
-    - `recprism batch rule --users users.parquet --seen 'log/*.parquet' --dials -o lists`
+    - `recprism batch rule --users users.parquet --seen 'log/*.parquet' -o lists`
     - `recprism batch rule --users users.parquet --seen log.parquet --executor ray -o lists`
     - `recprism batch rule --users users.parquet --seen log.parquet --shown pages.parquet -o page-2`
     """
@@ -92,7 +88,6 @@ def batch(
             no_repeat=no_repeat,
             half_life=half_life,
             k=k,
-            dials=dials,
             shard_users=shard_users,
             device=device,
             executor=executor_named(executor),

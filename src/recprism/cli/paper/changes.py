@@ -31,9 +31,8 @@ def changes(
 ) -> None:
     """Show what changed vectors did to one user's list, or to one item.
 
-    The command is for vectors that `recprism search` changed. Factors and directions are named only if `recprism erase`
-    has shown, for the same goal, axes and part, that factors matter. For the lists of `recprism diversify`, use
-    `recprism why`.
+    The command is for vectors that `recprism search` changed. Factors are named only if `recprism erase` has shown, for
+    the same goal, axes and part, that factors matter. For the lists of `recprism diversify`, use `recprism why`.
 
     Examples:
 
@@ -86,8 +85,6 @@ def _print_view(view: UserView | ItemView) -> None:
         print_sentence(f"Its score changed by {view.promotion:+.4f} on average over all users.")
     if view.factors:
         print_table(("factor", "moved by"), view.factors, numeric=("moved by",))
-    if view.directions:
-        print_table(("direction", "name", "times the usual"), view.directions, numeric=("times the usual",))
 
 
 def _print_swaps(view: UserView) -> None:

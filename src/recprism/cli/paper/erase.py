@@ -1,4 +1,4 @@
-"""recprism erase: factors and directions of changed vectors, next to null erasures and controls."""
+"""recprism erase: factors of changed vectors, next to null erasures and controls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from recprism.errors import InputError
 
 if TYPE_CHECKING:
     from recprism.cmb.factors.controls import Controls
-    from recprism.cmb.factors.explanation import Explanation, Row
+    from recprism.cmb.factors.explanation import Explanation
     from recprism.cmb.jobs.erasure import ErasureReport
 
 BAR, TOP = 20, 5
@@ -35,8 +35,8 @@ Axes = Annotated[
         show_default="svd; raw for named features",
     ),
 ]
-Top = Annotated[int | None, typer.Option(help="How many factors and directions to name.", min=1, show_default="5")]
-UNCHECKED = "No controls were run, so no factor and no direction is named."
+Top = Annotated[int | None, typer.Option(help="How many factors to name.", min=1, show_default="5")]
+UNCHECKED = "No controls were run, so no factor is named."
 
 
 def erase(
@@ -71,8 +71,8 @@ def erase(
     case. So "matched" erases as much at random: only what "top" takes back beyond "matched" supports the ranking of
     features. Null erasures are in the same table: a random direction, the smallest factors, the change scaled by 0.99.
 
-    The controls then decide whether the change says anything about factors. Factors and directions are named only if
-    the change beats them.
+    The controls then decide whether the change says anything about factors. Factors are named only if the change
+    beats them.
 
     Examples:
 
@@ -104,7 +104,7 @@ def erase(
         with if_storable(), saving():
             path = run.save_factors_explanation({**found.to_dict(), "part": part, **found.kept})
     if top is not None and not found.explanation.says_something:
-        say(f"--top {top} has no effect: under this verdict no factor and no direction is named")
+        say(f"--top {top} has no effect: under this verdict no factor is named")
     if as_json:
         plain = found.to_dict()
         if counts is not None:
@@ -146,9 +146,7 @@ def _print(found: ErasureReport, counts: list[int], spoken_of: int) -> None:
     for note in explanation.notes:
         print_sentence(note)
     if explanation.says_something:
-        for title, rows in (("direction", explanation.directions), ("factor", explanation.factors)):
-            _print_rows(explanation, title, rows)
-        _print_ends(explanation)
+        _print_factors(explanation)
         for line in explanation.summary():
             print_sentence(line)
 
@@ -200,33 +198,26 @@ def _print_controls(controls: Controls) -> None:
     print_table(columns, [base, *rows], numeric=columns[1:])
 
 
-def _print_rows(explanation: Explanation, title: str, rows: tuple[Row, ...]) -> None:
-    """Print named rows; what the null erasures take back is in the same column."""
-    largest = max((row.size for row in rows), default=0.0)
+def _print_factors(explanation: Explanation) -> None:
+    """Print named factors; what the null erasures take back is in the same column."""
+    largest = max((row.size for row in explanation.factors), default=0.0)
     table: list[tuple[Any, ...]] = [
         (
-            row.label if not row.side or len(explanation.change.sides) == 1 else f"{row.label} ({row.side})",
+            row.label if len(explanation.change.sides) == 1 else f"{row.label} ({row.side})",
             "█" * round(BAR * row.size / largest) if largest else "",
             row.words,
             row.raised,
             row.lowered,
             _signed(explanation.taken_back(row.erased)),
         )
-        for row in rows
+        for row in explanation.factors
     ]
     nulls = [
         (f"null: {it.name}", "", "", None, None, _signed(explanation.taken_back(it.values))) for it in explanation.nulls
     ]
     gain = f"takes back of {explanation.objective}"
-    columns = (title, "size", "name", "raised", "lowered", gain)
+    columns = ("factor", "size", "name", "raised", "lowered", gain)
     print_table(columns, [*table, *nulls], numeric=("raised", "lowered", gain))
-
-
-def _print_ends(explanation: Explanation) -> None:
-    """Print the users that each direction concerns most, and the items that it raises and lowers for them."""
-    ends = [(row.label, explanation.ends(row.number, 3)) for row in explanation.directions]
-    rows = [(label, *(", ".join(map(str, end[name])) for name in ("users", "raises", "lowers"))) for label, end in ends]
-    print_table(("direction", "users it concerns most", "raises", "lowers"), rows)
 
 
 def _range(row: dict[str, float | None]) -> str:

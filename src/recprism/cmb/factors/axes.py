@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.cmb.factors.change import Change
-from recprism.cmb.factors.score_directions import longer_tail
 from recprism.errors import InputError
 from recprism.models import Factors
 
@@ -65,7 +64,7 @@ def canonical(factors: Factors, *, tie: float = TIE) -> Axes:
         InputError: If all scores are 0.
     """
     user_map, item_map, strengths = _singular_axes(factors)
-    signs = longer_tail(factors.item @ item_map)
+    signs = _longer_tail(factors.item @ item_map)
     user_map, item_map = user_map * signs, item_map * signs
     user, item = factors.user @ user_map, factors.item @ item_map
     turned = replace(factors, user=user.astype(np.float32), item=item.astype(np.float32))
@@ -84,6 +83,11 @@ def _singular_axes(factors: Factors) -> tuple[FloatArray, FloatArray, FloatArray
     root = np.sqrt(strengths[:size])
     # P times this is (P Q^T) V / root = U root: no inverse is needed, whatever the ranks of P and Q.
     return item_small.T @ right[:size].T / root, user_small.T @ left[:, :size] / root, strengths[:size]
+
+
+def _longer_tail(columns: FloatArray) -> FloatArray:
+    """(d,) sign of each column's longer tail: a sign convention that is stable under small changes."""
+    return np.where((columns**3).sum(axis=0) < 0, -1.0, 1.0)
 
 
 def _ties(strengths: FloatArray, tie: float) -> tuple[tuple[int, ...], ...]:

@@ -17,7 +17,6 @@ from recprism.cmb.factors.explanation import Explanation, Row, label_of
 from recprism.cmb.factors.naming import Labels, Name, name_coordinates
 from recprism.cmb.factors.nulls import null_erasures
 from recprism.cmb.factors.parts import bias_and_rest
-from recprism.cmb.factors.score_directions import Directions, directions
 from recprism.cmb.factors.swaps import find_swaps
 from recprism.cmb.factors.verdict import Verdict
 from recprism.common.progress import ProgressCallback
@@ -57,7 +56,7 @@ def explain(
             raw axes for named features.
         labels: Labels that can name factors; without them no factor has a name.
         titles: (n_items,) titles of the items; by default their ids.
-        top: Number of factors and of directions to show.
+        top: Number of factors to show.
         draws: Draws of each shuffled control on all users; 0 runs no controls. These draws support no claim about
             factors: a claim needs held-out users, see ``controls``.
         promotions: Name -> (n_items,) further candidates for plain promotion, see ``run_controls``.
@@ -80,7 +79,6 @@ def explain(
     shown = on_axes(change, axes)
     if draws and controls is None:
         controls = run_controls(shown, evaluator, objective, cost, draws, seed, on_step=on_step, candidates=promotions)
-    found = directions(shown, top, centred=True)
     factors = _factor_rows(shown, evaluator, axes, labels, top)
     return Explanation(
         change=shown,
@@ -93,12 +91,7 @@ def explain(
         controls=controls,
         verdict=None if controls is None else Verdict.of(controls),
         factors=factors,
-        directions=_direction_rows(found, evaluator, labels),
-        together=(
-            evaluator.means(found.erased(*range(len(found)))),
-            evaluator.means(_without(shown, [(row.side, row.number) for row in factors]).after),
-        ),
-        all_directions=found,
+        together=evaluator.means(_without(shown, [(row.side, row.number) for row in factors]).after),
         swaps=find_swaps(shown, evaluator.depth, exclude=evaluator.exclude),
         titles=titles if titles is not None else [str(item) for item in change.base.item_ids],
         nulls=null_erasures(shown, evaluator, seed=seed),
@@ -137,7 +130,7 @@ def _factor_rows(change: Change, evaluator: Evaluator, axes: str, labels: Labels
             raised, lowered = _moved(delta[:, number])
             values = evaluator.means(_without(change, [(side, number)]).after)
             label = label_of(change, axes, number)
-            rows.append(Row("factor", number, label, side, float(sizes[number]), raised, lowered, values, name))
+            rows.append(Row(number, label, side, float(sizes[number]), raised, lowered, values, name))
     return tuple(rows)
 
 
@@ -147,23 +140,6 @@ def _without(change: Change, factors: Sequence[tuple[str, int]]) -> Change:
     for side, number in factors:
         sides[side][:, number] = 0
     return change.replaced(**sides)
-
-
-def _direction_rows(found: Directions, evaluator: Evaluator, labels: Labels | None) -> tuple[Row, ...]:
-    names = _names(found.items, labels)
-    return tuple(
-        Row(
-            "direction",
-            number,
-            f"Direction {number + 1}",
-            "",
-            one.share,
-            *_moved(one.items),
-            evaluator.means(found.erased(number)),
-            names[number],
-        )
-        for number, one in enumerate(found)
-    )
 
 
 def _names(coordinates: NDArray[Any], labels: Labels | None) -> Sequence[Name | None]:

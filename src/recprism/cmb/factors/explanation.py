@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,6 @@ from recprism.cmb.factors.controls import Controls
 from recprism.cmb.factors.naming import NO_NAME, Name
 from recprism.cmb.factors.nulls import Null
 from recprism.cmb.factors.parts import Parts
-from recprism.cmb.factors.score_directions import Directions
 from recprism.cmb.factors.swaps import Swaps
 from recprism.cmb.factors.verdict import Verdict
 from recprism.common.display import Displayed
@@ -28,31 +27,27 @@ from recprism.errors import InputError
 if TYPE_CHECKING:
     import polars as pl
 
-SCHEMA, VERSION = "recprism.explanation", 1
+SCHEMA, VERSION = "recprism.explanation", 2
 FloatArray = NDArray[np.float64]
-Kind = Literal["factor", "direction"]
-KINDS: tuple[Kind, Kind] = ("direction", "factor")
 ARITHMETIC = "The lines below describe these vectors, and what erasing parts of them takes back."
 UNCHECKED = "No controls were run: the lines below are a decomposition and say nothing about causes."
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """A factor or a direction, and the effect of erasing it alone.
+    """A factor, and the effect of erasing it alone.
 
     Attributes:
-        kind: "factor" or "direction".
         number: Its number.
         label: Its label, such as "Factor 3".
-        side: Whose vectors hold a factor; "" for a direction, because directions belong to scores.
-        size: Mean absolute change of a factor; share of the squared (personal) score change of a direction.
-        raised: Number of items (users, on the user side) that it moves up by more than a negligible amount.
-        lowered: The same for items that it moves down.
-        erased: Metric -> value when this row alone is erased.
+        side: Whose vectors hold it.
+        size: Its mean absolute change.
+        raised: Number of items (users, on the user side) for which it was raised by more than a negligible amount.
+        lowered: The same for items for which it was lowered.
+        erased: Metric -> value when it alone is erased.
         name: Its name, if labels were given.
     """
 
-    kind: Kind
     number: int
     label: str
     side: str
@@ -70,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Displayed):
-    """Why lists changed, at three depths: parts, factors or directions, single swaps.
+    """Why lists changed, at three depths: parts, factors, single swaps.
 
     Attributes:
         change: The change, on the axes that are shown.
@@ -83,12 +78,10 @@ class Explanation(Displayed):
         controls: Randomised comparisons; None if they were not run.
         verdict: Whether a claim about factors is supported; None without controls.
         factors: The largest factors, largest first.
-        directions: The largest directions, largest first.
-        together: Metric -> value when all directions shown are erased at once, then the same for all factors.
-        all_directions: The directions as vectors.
+        together: Metric -> value when all factors shown are erased at once.
         swaps: Every swap and its parts.
         titles: (n_items,) titles of the items.
-        nulls: What erasures without a meaning leave, to read the figures of factors and directions against.
+        nulls: What erasures without a meaning leave, to read the figures of factors against.
         agreement: Spearman's correlation between rankings of factors on separate groups of users; None if unknown.
         notes: What a reader must know about the controls.
     """
@@ -103,9 +96,7 @@ class Explanation(Displayed):
     controls: Controls | None
     verdict: Verdict | None
     factors: tuple[Row, ...]
-    directions: tuple[Row, ...]
-    together: tuple[Mapping[str, float], Mapping[str, float]]
-    all_directions: Directions
+    together: Mapping[str, float]
     swaps: Swaps
     titles: Sequence[str]
     nulls: tuple[Null, ...] = ()
@@ -137,17 +128,6 @@ class Explanation(Displayed):
         """``(n, d)`` absolute change of each item (user)."""
         return ranking.individual(self._side(side), rows)
 
-    def ends(self, number: int, n: int = 5) -> dict[str, Any]:
-        """List the users a direction affects most, and the items it raises and lowers for them."""
-        direction = self.all_directions[number]
-        users = np.argsort(-direction.users, kind="stable")[:n]  # at the other end, raised and lowered are exchanged
-        raises, lowers = _two_ends(direction.items, n)
-        return {
-            "users": self.change.base.user_ids[users].tolist(),
-            "raises": [self.titles[item] for item in raises],
-            "lowers": [self.titles[item] for item in lowers],
-        }
-
     def user_row(self, user: Any) -> int:
         """Return the row number of a user id."""
         return int(id_positions(as_id_array([user], "user"), self.change.base.user_ids, "user")[0])
@@ -161,8 +141,8 @@ class Explanation(Displayed):
         return label_of(self.change, self.axes, factor)
 
     def sentences(self) -> list[str]:
-        """Return all sentences: findings, directions and factors if the verdict allows them, and their stability."""
-        rows = (*self.directions, *self.factors) if self.may_speak() else ()
+        """Return all sentences: findings, factors if the verdict allows them, and their stability."""
+        rows = self.factors if self.may_speak() else ()
         return [*self.findings(), *(self.about(row) for row in rows), *self.summary()]
 
     def findings(self) -> list[str]:
@@ -175,31 +155,25 @@ class Explanation(Displayed):
         return lines
 
     def may_speak(self) -> bool:
-        """Whether single directions and factors may be described: not if controls reach the same gain."""
+        """Whether single factors may be described: not if controls reach the same gain."""
         return self.verdict is None or self.verdict.reason in ("holds", "known users")
 
     def summary(self) -> list[str]:
-        """Describe all directions and factors together, and whether other groups of users give the same ranking."""
+        """Describe all factors together, and whether other groups of users give the same ranking."""
         lines = self.said_together() if self.may_speak() else []
         return lines if self.agreement is None else [*lines, self.stability()]
 
     def said_together(self) -> list[str]:
-        """Describe what erasing all shown directions undoes, and what erasing all shown factors undoes."""
-        pairs = zip((self.directions, self.factors), self.together, strict=True)
-        return [
-            f"All {len(rows)} {rows[0].kind}s together: {self._effect(erased, 'them')}"
-            for rows, erased in pairs
-            if len(rows) > 1
-        ]
+        """Describe what erasing all shown factors undoes."""
+        if len(self.factors) < 2:
+            return []
+        return [f"All {len(self.factors)} factors together: {self._effect(self.together, 'them')}"]
 
     def about(self, row: Row) -> str:
-        """Describe a factor or direction: its name, what it moves, and what erasing it alone undoes."""
+        """Describe a factor: its name, what it moves, and what erasing it alone undoes."""
         whom = "users" if row.side == "user" else "items"
-        share = f", {row.size:.0%} of what is not plain promotion" if row.kind == "direction" else ""
-        moved = f"raises {row.raised:,} {whom} and lowers {row.lowered:,}"
-        if row.kind == "factor":
-            moved = f"was raised for {row.raised:,} {whom} and lowered for {row.lowered:,}"
-        return f"{row.label} ({row.words}{share}) {moved}. {self._effect(row.erased, 'it alone')}"
+        moved = f"was raised for {row.raised:,} {whom} and lowered for {row.lowered:,}"
+        return f"{row.label} ({row.words}) {moved}. {self._effect(row.erased, 'it alone')}"
 
     def _effect(self, erased: Mapping[str, float], what: str) -> str:
         """Describe the effect of an erasure; ``erased``: metric -> value after it."""
@@ -232,12 +206,11 @@ class Explanation(Displayed):
             f"{found.mean:.2f}{interval}."
         )
 
-    def to_frame(self, what: Kind = "factor") -> pl.DataFrame:
-        """Return one row per factor or direction, with the effect of erasing it on the objective and the cost."""
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per factor, with the effect of erasing it on the objective and the cost."""
         import polars as pl
 
-        rows = self.factors if what == "factor" else self.directions
-        return pl.DataFrame([self._plain(row) for row in rows], infer_schema_length=None)
+        return pl.DataFrame([self._plain(row) for row in self.factors], infer_schema_length=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; NaN and infinity become None."""
@@ -263,8 +236,7 @@ class Explanation(Displayed):
             "verdict": None if self.verdict is None else self.verdict.to_dict(),
             "controls": None if self.controls is None else self.controls.to_dict(),
             "factors": [self._plain(row) for row in self.factors],
-            "directions": [{**self._plain(row), **self.ends(row.number)} for row in self.directions],
-            "together": {name: dict(values) for name, values in zip(KINDS, self.together, strict=True)},
+            "together": dict(self.together),
             "nulls": [{"name": it.name, "taken_back": self.taken_back(it.values)} for it in self.nulls],
             "shared": {side: self.shared(side).tolist() for side in self.change.sides},
             "agreement": None if self.agreement is None else asdict(self.agreement),
@@ -278,8 +250,7 @@ class Explanation(Displayed):
 
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{html.escape(line)}</p>" for line in self.sentences())
-        tables = "".join(_html_table([self._plain(row) for row in rows]) for rows in (self.directions, self.factors))
-        return f"<div>{lines}{tables}</div>"
+        return f"<div>{lines}{_html_table([self._plain(row) for row in self.factors])}</div>"
 
     def _side(self, side: str) -> NDArray[np.float32]:
         if side not in self.change.sides:
@@ -288,7 +259,6 @@ class Explanation(Displayed):
 
     def _plain(self, row: Row) -> dict[str, Any]:
         return {
-            "kind": row.kind,
             "number": row.number,
             "label": row.label,
             "side": row.side,
@@ -305,11 +275,6 @@ class Explanation(Displayed):
     def _swaps(self) -> dict[str, Any]:
         mean = {side: part.tolist() for side, part in self.swaps.mean_parts().items()}
         return {"count": len(self.swaps), "users": len(np.unique(self.swaps.users)), "mean_parts": mean}
-
-
-def _two_ends(coordinates: NDArray[Any], n: int) -> tuple[list[int], list[int]]:
-    order = np.argsort(coordinates, kind="stable")
-    return order[::-1][:n].tolist(), order[:n].tolist()
 
 
 def label_of(change: Change, axes: str, factor: int) -> str:

@@ -12,7 +12,6 @@ from recprism.cmb.factors.explanation import Explanation
 
 FloatArray = NDArray[np.float64]
 Values = Mapping[str, NDArray[np.float64]]
-TYPICAL, PAYS_MOST, MOST_CHANGED = "typical", "pays most", "changed most"
 
 
 @dataclass(frozen=True, eq=False)

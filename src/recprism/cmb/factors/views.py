@@ -61,14 +61,11 @@ class UserView(Displayed):
         swaps: Items that came and went.
         factors: (label, mean absolute change over the items of the new list), largest first; empty if no item vector
             moved.
-        directions: (label, name, coordinate) of each direction; the coordinate says how strongly the direction affects
-            the user, and with which sign.
     """
 
     user: Any
     swaps: tuple[Swap, ...]
     factors: tuple[tuple[str, float], ...]
-    directions: tuple[tuple[str, str, float], ...]
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per swap."""
@@ -80,7 +77,7 @@ class UserView(Displayed):
     def without_factors(self) -> UserView:
         """Return what can be said without a claim about factors: the swaps, promotion and effects."""
         swaps = tuple(replace(swap, parts=()) for swap in self.swaps)
-        return replace(self, swaps=swaps, factors=(), directions=())
+        return replace(self, swaps=swaps, factors=())
 
     def _facts(self) -> dict[str, Any]:
         return {"user": self.user, "swaps": len(self.swaps)}
@@ -100,7 +97,6 @@ class ItemView(Displayed):
         entered: Number of lists that gained it.
         left: Number of lists that lost it.
         factors: (label, delta), largest first; empty if no item vector moved.
-        directions: (label, name, coordinate) of each direction.
     """
 
     item: Any
@@ -109,11 +105,10 @@ class ItemView(Displayed):
     entered: int
     left: int
     factors: tuple[tuple[str, float], ...]
-    directions: tuple[tuple[str, str, float], ...]
 
     def without_factors(self) -> ItemView:
         """Return what can be said without a claim about factors: promotion, and lists that gained or lost it."""
-        return replace(self, factors=(), directions=())
+        return replace(self, factors=())
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -134,7 +129,7 @@ def view_user(explanation: Explanation, evaluator: Evaluator, user: Any, top: in
         lists = evaluator.lists(explanation.change.after)[row : row + 1]
         sizes = ranking.through_lists(explanation.change.item, lists)[0]
         factors = tuple((explanation.label(int(it)), float(sizes[it])) for it in ranking.order(sizes)[:top])
-    return UserView(user, _swaps_of(explanation, evaluator, row), factors, _along(explanation, "users", row))
+    return UserView(user, _swaps_of(explanation, evaluator, row), factors)
 
 
 def view_item(explanation: Explanation, item: Any, top: int = 5) -> ItemView:
@@ -158,17 +153,6 @@ def view_item(explanation: Explanation, item: Any, top: int = 5) -> ItemView:
         int((explanation.swaps.came == row).sum()),
         int((explanation.swaps.went == row).sum()),
         factors,
-        _along(explanation, "items", row),
-    )
-
-
-def _along(explanation: Explanation, ends: str, row: int) -> tuple[tuple[str, str, float], ...]:
-    """Return coordinates in units of the root mean square over all users (items): 1 is usual, 3 is a lot."""
-    coordinates = getattr(explanation.all_directions, ends)
-    usual = np.sqrt((coordinates**2).mean(axis=0))
-    return tuple(
-        (one.label, one.words, float(coordinates[row, one.number] / usual[one.number]))
-        for one in explanation.directions
     )
 
 

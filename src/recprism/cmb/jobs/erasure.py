@@ -26,7 +26,7 @@ class ErasureReport:
     """Changed vectors under erasure and controls.
 
     Attributes:
-        explanation: Promotion and the rest, controls and verdict, factors and directions.
+        explanation: Promotion and the rest, controls and verdict, factors.
         erasure: The gain that is left after each number of erased factors.
         nulls: The same for erasures without a meaning.
         held_out: How many held-out users the erasures were judged on; None if all users judged.
@@ -40,9 +40,9 @@ class ErasureReport:
     kept: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON; factors and directions only under a verdict that holds."""
+        """Return plain values, ready for JSON; factors only under a verdict that holds."""
         found = self.explanation.to_dict()
-        claims = ("factors", "directions", "together", "nulls", "agreement")
+        claims = ("factors", "together", "nulls", "agreement")
         named = {name: found[name] for name in claims} if self.explanation.says_something else {}
         nulls = [
             {"erased": it.name, "metric": name, "value": value, "remaining": self.erasure.share_left(value, name)}
@@ -83,7 +83,7 @@ def erase_run(
         run: A run with such a result.
         objective: The metric whose gain is in question; the run's own goal by default.
         axes: The axes that factors are named on.
-        top: How many factors and directions are named, if the verdict holds.
+        top: How many factors are named, if the verdict holds.
         features: Numbers of factors that must be on the curve of erasure, in addition to the usual dozen; 5 and 10 by
             default.
         draws: Random orders of erasure, and random directions.

@@ -1,4 +1,4 @@
-"""Explains the factors and directions of changed vectors, for the paper's players."""
+"""Explains the factors of changed vectors, for the paper's players."""
 
 from __future__ import annotations
 

@@ -333,16 +333,3 @@ def judge_slots(
         likelihood[s] = _chances(values[s], n, weights, chance, chosen[s])
         highest = chance[:n].max() * (1 - TIE)
         right[s] = 1.0 / (chance[:n] >= highest).sum() if chance[chosen[s]] >= highest else 0.0
-
-
-@compiled
-def most_probable(values: Any, n_alternatives: Any, weights: Any, best: Any) -> None:
-    """Fill the most probable alternative of each slot; of equal ones, the one with the best rank; -1 without any."""
-    for s in range(len(values)):
-        best[s], highest = -1, -np.inf
-        for a in range(n_alternatives[s]):
-            utility = 0.0
-            for f in range(len(weights)):
-                utility += weights[f] * values[s, f, a]
-            if utility > highest + TIE:
-                best[s], highest = a, utility

@@ -106,8 +106,7 @@ def fit_choice_model(
         sample.n_outside,
         float(sample.slots.counts.mean()),
         weights,
-        sample.places.categories,
-        popularity,
+        popularity is not None,
         history is not None,
     )
 

@@ -1,4 +1,4 @@
-"""A fitted choice model: what it explains, its coefficients in words, and the lists it predicts."""
+"""A fitted choice model: what it explains, and its coefficients in words."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recprism.common.shares import percent
-from recprism.common.threads import share_work
-from recprism.errors import InputError
-from recprism.explain._kernels.choice import most_probable
-from recprism.explain.choice._places import FEATURES, Array, CategoryRows, IntArray, Places
+from recprism.explain.choice._places import FEATURES, Array, IntArray
 
 Verdict = Literal["explains", "in part", "does not explain"]
 EXPLAINS, IN_PART = 0.5, 0.15  # shares above which a model explains lists, or does so in part
 LEVEL = 0.05
 MOST_TIMES = 1000.0  # larger factors are not written out: they mean that nothing else is ever chosen
 CLEAR = 2.0  # standard errors from 0, beyond which a coefficient is put into words
-USERS_AT_ONCE = 64
 
 UNITS: dict[str, tuple[float, str]] = {
     "score": (0.1, "whose score is higher by 10 % of the user's range of scores"),
@@ -108,6 +103,7 @@ class ChoiceModel:
         n_newcomers: Number of newcomers in all lists.
         n_outside: Newcomers that are not among the user's candidates; they cannot be modelled.
         n_alternatives: Mean number of candidates for a place.
+        weights: ``(n_features,)`` coefficients of the features in their own units, fitted on all users.
     """
 
     explained: float
@@ -122,9 +118,8 @@ class ChoiceModel:
     n_newcomers: int
     n_outside: int
     n_alternatives: float
-    _weights: Array = field(repr=False)
-    _categories: CategoryRows = field(repr=False)
-    _popularity: NDArray[Any] | None = field(repr=False)
+    weights: Array = field(repr=False)
+    _with_popularity: bool = field(repr=False)
     _with_history: bool = field(repr=False)
 
     @property
@@ -138,63 +133,6 @@ class ChoiceModel:
         if self.explained > EXPLAINS:
             return "explains"
         return "in part" if self.explained >= IN_PART else "does not explain"
-
-    def predict_lists(
-        self,
-        candidates: NDArray[Any],
-        scores: NDArray[Any],
-        lists: NDArray[Any],
-        *,
-        history: NDArray[Any] | None = None,
-        rounds: int = 0,
-    ) -> IntArray:
-        """Fill the empty places of lists, and optionally choose every place again.
-
-        A place gets the most probable candidate, given the other places; of equal ones, the one with the best score.
-        Lists of empty places are thus built greedily.
-
-        Args:
-            candidates: ``(n_users, n)`` item numbers, -1 in empty places.
-            scores: ``(n_users, n)``, -inf in empty places.
-            lists: ``(n_users, k)`` item numbers, -1 where the model chooses. Items need not be candidates.
-            history: ``(n_users, n_categories)``; as for the fit; needed if the model was fitted with it.
-            rounds: How often all places are chosen again, one after another. A round that changes no list is the last.
-
-        Returns:
-            ``(n_users, k)`` item numbers; a place stays -1 if no candidate is left.
-
-        Raises:
-            InputError: If the arrays do not fit together.
-        """
-        if self._with_history != (history is not None):
-            problem = "with the users' history; pass" if self._with_history else "without a history; omit"
-            raise InputError(f"the choice model was fitted {problem} history here, too")
-        places = Places.of(candidates, scores, lists, self._categories, history, self._popularity)
-        parts = share_work(lambda first, last: self._predict(places, first, last, rounds), len(lists), USERS_AT_ONCE)
-        return np.concatenate([places.lists[:0], *parts])
-
-    def _predict(self, places: Places, first: int, last: int, rounds: int) -> IntArray:
-        """Predict the lists of users first .. last - 1."""
-        some = places.of_users(np.arange(first, last))
-        for place in range(some.lists.shape[1]):
-            self._choose(some, place, np.flatnonzero(some.lists[:, place] < 0))
-        open_users = np.arange(last - first)
-        for _ in range(rounds):
-            before = some.lists.copy()
-            for place in range(some.lists.shape[1]):
-                self._choose(some, place, open_users)
-            open_users = open_users[(some.lists != before)[open_users].any(1)]
-        return some.lists
-
-    def _choose(self, places: Places, place: int, users: IntArray) -> None:
-        """Put the most probable candidates into one place of some users' lists."""
-        if not len(users):
-            return
-        slots = places.slots(np.stack([users, np.full(len(users), place)], 1))
-        best = np.empty(len(users), np.int64)
-        most_probable(places.features(slots), slots.counts, self._weights, best)
-        at = slots.alternatives[np.arange(len(users)), best]
-        places.lists[users, place] = np.where(best >= 0, places.items[users, at], -1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the shuffled figures are means over the draws."""
@@ -223,7 +161,7 @@ class ChoiceModel:
     def _known(self) -> str:
         """Name what the model knows."""
         names = ["scores", "categories", "history" if self._with_history else ""]
-        *most, last = [it for it in [*names, "" if self._popularity is None else "popularity"] if it]
+        *most, last = [it for it in [*names, "popularity" if self._with_popularity else ""] if it]
         return f"{', '.join(most)} and {last}"
 
     def sentences(self) -> list[str]:

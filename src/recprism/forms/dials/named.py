@@ -13,7 +13,7 @@ from recprism.common.display import Displayed
 from recprism.data.categories import Categories
 from recprism.data.sparse_rows import SparseRows
 from recprism.errors import InputError
-from recprism.forms.dials.result import ActivePairs, agreement, ranked
+from recprism.forms.dials.result import agreement, ranked
 from recprism.forms.dials.wanted import Wanted, as_lists
 from recprism.forms.dials.weights import rows_of, solve, solve_with_demotion
 from recprism.models import Factors
@@ -41,8 +41,6 @@ class Dials(Displayed):
         given: What ranking with the weights over the whole catalogue returns, in float32, (n_rows, k) int64.
         feasible: Whether weights meet all constraints of the user, (n_users,) bool. The constraints ask for more than
             the list, so that it tolerates rounding; the list may come back even where they cannot be met.
-        proof: For each infeasible user, constraints that no weights meet together: the weighted sum of
-            categories[above] - categories[below] is nowhere above 0, but the weighted sum of what they require is.
         same_property_pairs: Number of wanted items whose base score is too low against an item with equal properties.
         ordered: Whether the order of the lists had to be kept.
         scales: Smallest and largest factor of the weights at which the lists had to hold.
@@ -59,7 +57,6 @@ class Dials(Displayed):
     base_lists: NDArray[np.int64]
     given: NDArray[np.int64]
     feasible: NDArray[np.bool_]
-    proof: ActivePairs
     same_property_pairs: int
     ordered: bool
     scales: tuple[float, float]
@@ -207,8 +204,7 @@ def lists_to_dials(
     that the list newly covers, and 2 elsewhere. Of the cheapest weights, the solver takes those with the least sum of
     squares, so the answer is unique. Users whose list is the base list get no weights.
 
-    Where no weights meet all constraints, the solver proves it, and returns the weights with the smallest sum of
-    violations.
+    Where no weights meet all constraints, the solver returns those with the smallest sum of violations.
 
     Args:
         base: The recommender.
@@ -258,7 +254,6 @@ def lists_to_dials(
         before,
         before,
         ~_per_user(~answer.feasible, wanted.users, base.n_users),
-        answer.proof,
         int(answer.same.sum()),
         ordered,
         scales,

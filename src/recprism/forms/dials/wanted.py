@@ -69,43 +69,13 @@ def score_spread(base: Factors) -> NDArray[np.float64]:
     A user whose scores are nearly equal gets a thousandth of the average user's value. If this holds for all users,
     the unit is the root mean square distance of the item vectors from their mean.
     """
-    user, item = base.search_vectors
-    return spread_of(user, item_covariance(item))
-
-
-def item_covariance(item: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Compute the covariance of item vectors, (d, d)."""
-    centred = item.astype(np.float64)
-    centred -= centred.mean(0)
-    covariance: NDArray[np.float64] = centred.T @ centred / len(item)
-    return covariance
-
-
-def spread_of(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute :func:`score_spread` of user vectors, (n_users, d), from the covariance of the items."""
-    own = _own_spread(user, covariance)
-    typical = float(own.mean()) or _unit_spread(covariance)
+    user, item = (vectors.astype(np.float64) for vectors in base.search_vectors)
+    item -= item.mean(0)
+    covariance = item.T @ item / len(item)
+    own = np.sqrt(np.einsum("ui,ij,uj->u", user, covariance, user, optimize=True).clip(0))
+    typical = float(own.mean()) or float(np.sqrt(np.trace(covariance))) or 1.0
     spread: NDArray[np.float64] = np.maximum(own, 1e-3 * typical)
     return spread
-
-
-def spread_of_block(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Compute the same, with a least value that does not depend on the other users of the block.
-
-    A user whose scores are nearly equal gets a millionth of the root mean square distance of the item vectors.
-    """
-    spread: NDArray[np.float64] = np.maximum(_own_spread(user, covariance), 1e-6 * _unit_spread(covariance))
-    return spread
-
-
-def _own_spread(user: NDArray[np.float32], covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    user = user.astype(np.float64)
-    own: NDArray[np.float64] = np.sqrt(np.einsum("ui,ij,uj->u", user, covariance, user, optimize=True).clip(0))
-    return own
-
-
-def _unit_spread(covariance: NDArray[np.float64]) -> float:
-    return float(np.sqrt(np.trace(covariance))) or 1.0
 
 
 def as_lists(lists: ArrayLike, n_items: int) -> NDArray[np.int64]:

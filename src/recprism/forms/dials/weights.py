@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from recprism.common.threads import share_work
 from recprism.forms.dials.kernels import weights as loops
 from recprism.forms.dials.kernels.weights_state import Found, Rows, Users
-from recprism.forms.dials.result import ActivePairs
 from recprism.forms.dials.wanted import Wanted
 from recprism.models import Factors
 
@@ -29,14 +28,12 @@ class WeightsAnswer:
         feasible: Whether all constraints can be met, (n_rows,) bool.
         score_range: Largest minus smallest base score, (n_rows,) float64; 0 for rows that were not solved.
         same: Wanted items that are too close to, or below, an item with equal properties, (n_rows,) int64.
-        proof: The constraints that show infeasibility.
     """
 
     weights: NDArray[np.float64]
     feasible: NDArray[np.bool_]
     score_range: NDArray[np.float64]
     same: NDArray[np.int64]
-    proof: ActivePairs
 
 
 def rows_of(
@@ -107,7 +104,6 @@ def solve_with_demotion(
         first,
         weights=np.where(first.feasible[:, None], first.weights, second.weights[:, :m] - second.weights[:, m:]),
         feasible=second.feasible,
-        proof=second.proof,
     )
 
 
@@ -124,9 +120,8 @@ def solve(
         chosen: The rows to solve, (n,); the others get weights of 0.
     """
     n, m = cost.shape
-    answer = WeightsAnswer(np.zeros((n, m)), np.ones(n, np.bool_), np.zeros(n), np.zeros(n, np.int64), _no_pairs())
+    answer = WeightsAnswer(np.zeros((n, m)), np.ones(n, np.bool_), np.zeros(n), np.zeros(n, np.int64))
     user, item = (torch.from_numpy(np.ascontiguousarray(vectors)) for vectors in base.search_vectors)
-    proofs = []
     step = max(USERS_AT_ONCE, SCORES_AT_ONCE // max(base.n_items, 1))
     for start in range(0, len(chosen), step):
         some = chosen[start : start + step]
@@ -139,36 +134,12 @@ def solve(
         answer.weights[some] = found.weights
         answer.feasible[some] = found.status == loops.SOLVED
         answer.same[some] = found.same
-        filled = np.arange(m + 1) < found.count[:, None]
-        row = some[np.nonzero(filled)[0]]
-        pairs = (row, wanted.users[row], found.above[filled], found.below[filled], found.weight[filled])
-        proofs.append(ActivePairs(*pairs))
-    names = ("row", "user", "above", "below", "weight")
-    proof = ActivePairs(*(np.concatenate([getattr(part, name) for part in (_no_pairs(), *proofs)]) for name in names))
-    return replace(answer, proof=proof)
+    return answer
 
 
 def solve_block(rows: Rows, users: Users, *, least: bool = True) -> Found:
     """Solve the programs of a block of users on all threads."""
-    found = no_answers(*users.cost.shape)
-    n = len(users.lists)
+    n, m = users.cost.shape
+    found = Found(np.zeros((n, m)), np.zeros(n, np.int8), np.zeros(n, np.int64))
     share_work(lambda first, last: loops.find_weights(first, last, rows, users, least, found), n, USERS_AT_ONCE)
     return found
-
-
-def no_answers(n: int, m: int) -> Found:
-    """Return room for the answers of n users with m weights each."""
-    return Found(
-        np.zeros((n, m)),
-        np.zeros(n, np.int8),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros((n, m + 1), np.int64),
-        np.zeros((n, m + 1), np.int64),
-        np.zeros((n, m + 1)),
-    )
-
-
-def _no_pairs() -> ActivePairs:
-    empty = np.zeros(0, np.int64)
-    return ActivePairs(empty, empty, empty, empty, np.zeros(0))

@@ -1,4 +1,4 @@
-"""Lists and dials of many users by an exported rule, from arrays to arrays, on processors or a GPU."""
+"""Lists of many users by an exported rule, from arrays to arrays, on processors or a GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from recprism.errors import InputError
 from recprism.forms.rule_file import RuleFile
 from recprism.models.settings import choose_device
 from recprism.operate.batch._shown import ShownRows
-from recprism.operate.batch.dials import DialFitter, FittedDials
 from recprism.ranking import topk
 from recprism.rule import Constrained, Features, ListSearch
 from recprism.rule.constraints.constraints import Constraints
@@ -42,13 +40,11 @@ class BatchLists:
         items: Item numbers, (n_users, k) int64; -1 in empty places.
         scores: Their scores by the vectors, (n_users, k) float32; -inf in empty places.
         base: The lists by relevance alone without constraints, (n_users, k) int64.
-        dials: The named weights; None if they were not asked for.
     """
 
     items: NDArray[np.int64]
     scores: NDArray[np.float32]
     base: NDArray[np.int64]
-    dials: FittedDials | None = None
 
 
 @dataclass(eq=False)
@@ -84,18 +80,16 @@ class BatchRule:
     Args:
         file: The exported rule, with item vectors.
         k: Length of the lists; that of the rule by default.
-        dials: Whether named weights are fitted that return the lists.
         device: "cpu", "auto", or "cuda" for ranking, the search and scores on a GPU.
 
     Attributes:
         times: Where the time went.
 
     Raises:
-        InputError: The export has no item vectors, has boosts or a history window, or has no categories to
-            name dials by.
+        InputError: The export has no item vectors, or has boosts or a history window.
     """
 
-    def __init__(self, file: RuleFile, *, k: int | None = None, dials: bool = False, device: str = "cpu") -> None:
+    def __init__(self, file: RuleFile, *, k: int | None = None, device: str = "cpu") -> None:
         if file.item_vectors is None:
             raise InputError("the export has no item vectors to rank by; export the rule without --no-vectors")
         if file.boosts is not None:
@@ -105,26 +99,13 @@ class BatchRule:
                 f"the export counts only a user's latest {file.history_window} interactions as history, and seen items "
                 "of a batch have no order; batch lists need a rule without --history-window"
             )
-        if dials and not file.names:
-            raise InputError("the export has no categories, so there is nothing to name dials by; omit --dials")
-        self.file, self.with_dials, self.device = file, dials, choose_device(device)
+        self.file, self.device = file, choose_device(device)
         self.k = int(Whole(1).read("k", file.k if k is None else k) or 0)
         self.times = StageTimes(self.device)
         constraints = Constraints.parse(file.constraints, one_list=True)
         fields = file.item_fields() if constraints.limited_fields else None
         self._kept = constraints.resolve(file.item_ids, file.names, fields)
         self._item = torch.from_numpy(np.ascontiguousarray(file.item_vectors, np.float32)).to(self.device)
-
-    @cached_property
-    def categories(self) -> Categories:
-        """The categories of the items; a dial adds its whole weight to each item that has the category."""
-        file = self.file
-        return Categories(file.names, SparseRows(file.indptr, file.indices, len(file.names)))
-
-    @cached_property
-    def fit(self) -> DialFitter:
-        """What fits the dials."""
-        return DialFitter(self._item, self.categories)
 
     def __call__(
         self, user: NDArray[np.float32], seen: SparseRows | None = None, shown: ShownRows | None = None
@@ -147,12 +128,9 @@ class BatchRule:
         with self.times.stage("search"):
             lists = self.search(candidates, scores, seen, shown)
             chosen, own = lists.cpu().numpy(), self._scores_of(lists, candidates, scores, vectors)
-        base = _padded(candidates[:, : self.k], self.k)
-        fitted = None
-        if self.with_dials:
-            with self.times.stage("dials"):
-                fitted = self.fit(vectors, lists, base, hidden)
-        return BatchLists(chosen, own, base.cpu().numpy(), fitted)
+        base = candidates[:, : self.k]
+        base = torch.nn.functional.pad(base, (0, self.k - base.shape[1]), value=-1)
+        return BatchLists(chosen, own, base.cpu().numpy())
 
     def search(
         self, candidates: Tensor, scores: Tensor, seen: SparseRows | None = None, shown: ShownRows | None = None
@@ -202,10 +180,11 @@ class BatchRule:
         return (SparseRows.empty((n_users, len(self._item))) if both is None else both).with_cols(self._kept.banned)
 
     def _features(self, seen: SparseRows | None, n_users: int, device: torch.device) -> Features:
-        history = None
-        if self.file.history_weight:
+        file, history, categories = self.file, None, None
+        if file.history_weight:
             history = self._history(seen if seen is not None else SparseRows.empty((n_users, len(self._item))))
-        categories = self.categories if self.file.names else None
+        if file.names:
+            categories = Categories(file.names, SparseRows(file.indptr, file.indices, len(file.names)))
         return Features(categories=categories, user_categories=history, device=device)
 
     def _history(self, seen: SparseRows) -> NDArray[np.float64]:
@@ -261,10 +240,6 @@ class _FileRule(ListSearch):
             filling_of(k),
             earlier=features.earlier,
         )
-
-
-def _padded(lists: Tensor, k: int) -> Tensor:
-    return torch.nn.functional.pad(lists, (0, k - lists.shape[1]), value=-1)
 
 
 def _as_tensor(lists: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Lists and dials of all users in Parquet files of some users each; a batch that was stopped can be resumed."""
+"""Lists of all users in Parquet files of some users each; a batch that was stopped can be resumed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from recprism.runs.lock import LOCK, held
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SCHEMA, VERSION = "recprism.batch", 1
+SCHEMA, VERSION = "recprism.batch", 2
 MANIFEST = "batch.json"
 SHARD_USERS = 50_000
 Shard = tuple[int, int, int, SparseRows | None, ShownRows | None]
@@ -51,7 +51,6 @@ class BatchJob:
         users: The file of the user vectors.
         folder: The folder of the shards.
         k: Length of the lists.
-        dials: Whether dials are fitted.
         device: Where lists are made.
         inputs: Hashes of the rule and of the vectors: the same paths with other contents are another job.
     """
@@ -60,7 +59,6 @@ class BatchJob:
     users: Path
     folder: Path
     k: int
-    dials: bool
     device: str
     inputs: tuple[str, str]
 
@@ -78,7 +76,6 @@ class BatchResult:
         shards: Number of shards.
         shards_kept: Number of shards that an earlier run had finished.
         changed: Lists of this run whose items are not those of the list by relevance alone, without constraints.
-        held: Lists of this run that ranking with the dials returns; None without dials.
         made: Lists of this run.
         as_tested: True if the lists are made as the certified ones were; else how they differ.
         seconds: Seconds by stage, summed over the shards of this run.
@@ -90,7 +87,6 @@ class BatchResult:
     shards: int
     shards_kept: int
     changed: int = 0
-    held: int | None = None
     made: int = 0
     as_tested: Literal[True] | tuple[str, ...] = True
     seconds: dict[str, float] = field(default_factory=dict)
@@ -102,8 +98,6 @@ class BatchResult:
         lines = [f"{self.users:,} lists in {self.shards:,} shards{kept} -> {self.folder}"]
         if self.made:
             lines.append(f"{self.changed:,} of {self.made:,} new lists differ from the list by relevance alone.")
-        if self.made and self.held is not None:
-            lines.append(f"Ranking with the dials returns {self.held:,} of {self.made:,} new lists.")
         if self.as_tested is not True:
             lines.append(f"The lists are not made as those that were tested: {', '.join(self.as_tested)}.")
         return tuple(lines)
@@ -124,7 +118,6 @@ def make_batch(
     no_repeat: int | None = None,
     half_life: float | None = None,
     k: int | None = None,
-    dials: bool = False,
     shard_users: int = SHARD_USERS,
     device: str = "cpu",
     executor: Executor | None = None,
@@ -146,7 +139,6 @@ def make_batch(
         no_repeat: Pages after which a shown item may come again, 0 on the next page; by default it never does.
         half_life: Pages after which what was shown counts half; 1 by default.
         k: Length of the lists; that of the rule by default.
-        dials: Whether named weights are fitted that return the lists.
         shard_users: Users of a shard.
         device: "cpu", "auto", "cuda" or "cuda:N".
         executor: Where shards are made: one after the other in this process by default, or on a Ray cluster.
@@ -169,7 +161,7 @@ def make_batch(
     size = int(Whole(1).read("shard_users", shard_users) or 0)
     life = half_life_of(shown is not None, no_repeat, half_life)
     file, vectors = RuleFile.read(export), UserVectors(Path(users))
-    rule = BatchRule(file, k=k, dials=dials, device=device)
+    rule = BatchRule(file, k=k, device=device)
     places, device = rule.k, str(rule.device)
     del rule  # each process opens its own, and two of them would fill the memory of a GPU
     _require_fit(file, vectors, size)
@@ -177,7 +169,7 @@ def make_batch(
     known_files, page_files = (
         None if it is None else _files_of(it, name) for it, name in ((seen, "seen items"), (shown, "shown items"))
     )
-    job = BatchJob(*paths, places, dials, device, (fingerprint_of(export), hash_of(paths[1])))
+    job = BatchJob(*paths, places, device, (fingerprint_of(export), hash_of(paths[1])))
     pages = (
         None if page_files is None else {"files": _hash_of_all(page_files), "no_repeat": no_repeat, "half_life": life}
     )
@@ -213,7 +205,6 @@ def make_shard(job: BatchJob, shard: Shard) -> dict[str, Any]:
     return {
         "lists": len(vectors),
         "changed": int((np.sort(lists.items) != np.sort(lists.base)).any(1).sum()),
-        "held": None if lists.dials is None else int(lists.dials.held.sum()),
         "times": [{name: it[name] - was.get(name, 0.0) for name in it} for it, was in zip(now, before, strict=True)],
     }
 
@@ -221,7 +212,7 @@ def make_shard(job: BatchJob, shard: Shard) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _opened(job: BatchJob) -> tuple[BatchRule, UserVectors]:
     """Open the files once in each process."""
-    rule = BatchRule(RuleFile.read(job.export), k=job.k, dials=job.dials, device=job.device)
+    rule = BatchRule(RuleFile.read(job.export), k=job.k, device=job.device)
     return rule, UserVectors(job.users)
 
 
@@ -302,7 +293,6 @@ def _manifest(
         "users": n_users,
         "shard_users": size,
         "k": job.k,
-        "dials": list(file.names) if job.dials else None,
         "device": job.device,
         "certificate": None if file.certificate is None else file.certificate.to_dict(),
         "as_tested": list(_differences(job, file, seen is not None, pages is not None)) or True,
@@ -360,14 +350,11 @@ def _is_finished(path: Path, n_users: int) -> bool:
 
 
 def _frame(lists: BatchLists, user_ids: NDArray[Any], file: RuleFile) -> pl.DataFrame:
-    """Return one row per user: id, items and scores without empty places, and dials."""
+    """Return one row per user: id, items and scores without empty places."""
     order = np.argsort(lists.items < 0, axis=1, kind="stable")  # empty places last
     items, scores = np.take_along_axis(lists.items, order, 1), np.take_along_axis(lists.scores, order, 1)
     ids = id_series(file.item_ids[items.ravel().clip(0)]).reshape(items.shape).arr.to_list()
-    columns = {"user_id": id_series(user_ids), "items": ids, "scores": pl.Series(scores).arr.to_list()}
-    if lists.dials is not None:
-        columns |= {"dials": pl.Series(lists.dials.weights), "dials_hold": pl.Series(lists.dials.held)}
-    table = pl.DataFrame(columns)
+    table = pl.DataFrame({"user_id": id_series(user_ids), "items": ids, "scores": pl.Series(scores).arr.to_list()})
     lengths = (items >= 0).sum(1)
     if (lengths < items.shape[1]).any():
         table = table.with_columns(pl.col("items", "scores").list.head(pl.lit(pl.Series(lengths))))
@@ -384,7 +371,6 @@ def _summed(
         n_shards,
         n_shards - len(made),
         sum(it["changed"] for it in made),
-        sum(it["held"] for it in made) if job.dials else None,
         sum(it["lists"] for it in made),
         as_tested if as_tested is True else tuple(as_tested),
         seconds,

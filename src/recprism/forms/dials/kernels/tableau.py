@@ -3,7 +3,7 @@
 All costs are above 0, so x = 0 is optimal before any row has arrived. Each of the ``size`` columns is a variable that
 is 0: an entry of x, or the slack a . x - b of a row. The other entries of x, the basic ones, depend on the columns:
 x = point + table . columns. A violated row is expressed in the columns and exchanged for the column that keeps the
-point optimal. Where no column can repair a row, the row and the columns prove that no x meets all rows.
+point optimal. Where no column can repair a row, no x meets all rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from recprism.common.compile import compiled_inside, compiled_loosely
 
-NO_ROW = -1
 SMALLEST_PIVOT = 1e-9
 ZERO_PRICE = 1e-11
 
@@ -29,8 +28,6 @@ class Tableau(NamedTuple):
         table: Row i belongs to variable i where it is basic, (most, most).
         row: The row that is being added, in terms of the columns, (most,).
         variable: The variable of a column, (most,) int64; -1 where the column is the slack of a pair.
-        above: The place of the wanted item of the pair, (most,) int64.
-        below: The other item of the pair, (most,) int64.
         column: The column of a variable, (most,) int64; -1 where it is basic.
         basic: The basic variables, (most,) int64.
     """
@@ -41,8 +38,6 @@ class Tableau(NamedTuple):
     table: Any
     row: Any
     variable: Any
-    above: Any
-    below: Any
     column: Any
     basic: Any
 
@@ -55,8 +50,6 @@ def new_tableau(most: int) -> Any:
         np.zeros(most),
         np.zeros((most, most)),
         np.zeros(most),
-        np.zeros(most, np.int64),
-        np.zeros(most, np.int64),
         np.zeros(most, np.int64),
         np.zeros(most, np.int64),
         np.zeros(most, np.int64),
@@ -75,7 +68,6 @@ def add_variable(tableau: Any, cost: float) -> int:
     tableau.size[0] += 1
     tableau.x[new], tableau.price[new] = 0.0, cost
     tableau.variable[new], tableau.column[new] = new, new
-    tableau.above[new] = tableau.below[new] = NO_ROW
     for at in range(tableau.size[1]):
         tableau.table[tableau.basic[at], new] = 0.0
     return new
@@ -134,15 +126,13 @@ def entering(tableau: Any, careful: bool) -> int:
 
 
 @compiled_inside
-def exchange(tableau: Any, column: int, variable: int, above: int, below: int, value: float) -> None:
+def exchange(tableau: Any, column: int, variable: int, value: float) -> None:
     """Exchange a column for the row, so that the row's slack is 0.
 
     Args:
         tableau: Changed in place; ``tableau.row`` is the row.
         column: The column that leaves.
         variable: The variable that must not be negative; -1 if the row belongs to a pair.
-        above: The place of the wanted item of the pair.
-        below: The other item of the pair.
         value: The slack of the row at the current point, below 0.
     """
     n, pivot = tableau.size[0], tableau.row[column]
@@ -166,7 +156,7 @@ def exchange(tableau: Any, column: int, variable: int, above: int, below: int, v
     for other in range(n):
         if tableau.price[other] < ZERO_PRICE:
             tableau.price[other] = 0.0
-    tableau.variable[column], tableau.above[column], tableau.below[column] = variable, above, below
+    tableau.variable[column] = variable
     if variable >= 0:
         _make_column(tableau, variable, column)
 

@@ -15,7 +15,6 @@ import numpy as np
 from recprism.common.compile import compiled, compiled_inside, compiled_loosely
 from recprism.forms.dials.kernels.active_set import ADDED, add_scaled, dot, meet
 from recprism.forms.dials.kernels.tableau import (
-    NO_ROW,
     add_to_row,
     add_variable,
     clear,
@@ -29,7 +28,6 @@ from recprism.forms.dials.kernels.weights_state import EXCUSES, new_state
 SOLVED, IMPOSSIBLE, LOST = 0, 1, 2
 TOLERANCE = 1e-11  # in units of the user's spread
 FREE = 1e-9  # a column with a price below it can change without cost
-SMALLEST_MULTIPLIER = 1e-9
 COST_OF_WEIGHTS = 1e-4  # against a unit of violation, where no weights hold a list
 
 
@@ -51,28 +49,6 @@ def find_weights(first: int, last: int, rows: Any, users: Any, least: bool, foun
         _find(rows, users.cost[user], users.spread[user], state, user, places, least, found)
 
 
-@compiled
-def find_weights_of_rivals(first: int, last: int, rows: Any, users: Any, least: bool, found: Any) -> None:
-    """Do the same for users whose best other item of each group is known; see ``find_weights`` for the arguments.
-
-    Items are not known here, so the pairs of a proof name groups of rivals instead of their items.
-    """
-    state = new_state(rows, users.lists.shape[1])
-    for group in range(rows.properties.shape[1]):
-        state.best_item[group] = group
-    for user in range(first, last):
-        unit, places = 1.0 / users.spread[user], 0
-        for place in range(users.lists.shape[1]):
-            item = users.lists[user, place]
-            if item >= 0:
-                state.item[places], state.group[places] = item, rows.group[item]
-                state.score[places] = users.scores[user, place] * unit
-                places += 1
-        for group in range(len(state.best)):
-            state.best[group] = users.best[user, group] * unit
-        _find(rows, users.cost[user], users.spread[user], state, user, places, least, found)
-
-
 @compiled_inside
 def _find(rows: Any, cost: Any, spread: float, state: Any, user: int, places: int, least: bool, found: Any) -> None:
     """Find the weights of the user in ``state``."""
@@ -85,8 +61,6 @@ def _find(rows: Any, cost: Any, spread: float, state: Any, user: int, places: in
         if least:
             _move_to_least(rows, state, places)
     else:
-        if outcome == IMPOSSIBLE:
-            _write_proof(state, found, user)
         tableau = state.excusing
         _set_costs(tableau, cost, COST_OF_WEIGHTS)
         _solve(rows, state, tableau, places)
@@ -103,15 +77,14 @@ def _start(rows: Any, users: Any, state: Any, user: int) -> int:
     for place in range(users.lists.shape[1]):
         item = users.lists[user, place]
         if item >= 0:
-            state.item[places], state.group[places] = item, rows.group[item]
+            state.group[places] = rows.group[item]
             state.score[places] = scores[item] * unit
             scores[item] = -np.inf
             places += 1
     state.best[:] = -np.inf
     for item in range(len(scores)):
         group = rows.group[item]
-        if scores[item] > state.best[group]:
-            state.best[group], state.best_item[group] = scores[item], item
+        state.best[group] = max(state.best[group], scores[item])
     for group in range(len(state.best)):
         state.best[group] *= unit
     return places
@@ -146,7 +119,6 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int) -> int:
     patience = 40 * (m + places) + 400
     for turn in range(patience):
         variable = most_negative(tableau, TOLERANCE)
-        above = below = NO_ROW
         clear_row(tableau)
         if variable >= 0:
             value = tableau.x[variable]
@@ -164,9 +136,8 @@ def _solve(rows: Any, state: Any, tableau: Any, places: int) -> int:
             _express(rows, state, tableau, above, below)
         column = entering(tableau, turn > patience // 2)
         if column < 0:
-            state.found[0], state.found[1] = above, below
             return IMPOSSIBLE
-        exchange(tableau, column, variable, above, below, value)
+        exchange(tableau, column, variable, value)
     return LOST
 
 
@@ -262,30 +233,6 @@ def _l1(a: Any, b: Any) -> float:
     for j in range(len(a)):
         total += abs(a[j] - b[j])
     return total
-
-
-@compiled_inside
-def _write_proof(state: Any, found: Any, user: int) -> None:
-    """Write multipliers under which the rows add up to a contradiction.
-
-    ``tableau.row`` has no entry above 0: the slack of the last row is its value, below 0, plus entries times columns.
-    """
-    tableau = state.tableau
-    found.count[user] = 0
-    if state.found[0] >= 0:
-        _write_pair(state, found, user, state.found[0], state.found[1], 1.0)
-    for column in range(tableau.size[0]):
-        if tableau.variable[column] < 0 and tableau.row[column] < -SMALLEST_MULTIPLIER:
-            _write_pair(state, found, user, tableau.above[column], tableau.below[column], -tableau.row[column])
-
-
-@compiled_inside
-def _write_pair(state: Any, found: Any, user: int, place: int, rival: int, weight: float) -> None:
-    n_groups, n = len(state.best), found.count[user]
-    found.above[user, n] = state.item[place]
-    found.below[user, n] = state.best_item[rival] if rival < n_groups else state.item[rival - n_groups]
-    found.weight[user, n] = weight
-    found.count[user] = n + 1
 
 
 @compiled_inside

@@ -55,44 +55,18 @@ class Users(NamedTuple):
     cost: Any
 
 
-class Rivals(NamedTuple):
-    """The users of one call, with the best other item of each group instead of all scores.
-
-    Attributes:
-        best: Score of the best item of each group that is not wanted, (n, n_groups) float32; -inf if there is none.
-        scores: Scores of the wanted items, (n, k) float32.
-        lists: The wanted items, (n, k) int64; -1 in empty places.
-        spread: The unit of the scores of each user, (n,) float64.
-        cost: Cost of each weight, (n, m) float64, above 0.
-    """
-
-    best: Any
-    scores: Any
-    lists: Any
-    spread: Any
-    cost: Any
-
-
 class Found(NamedTuple):
     """What the kernels write.
 
     Attributes:
         weights: (n, m) float64, in units of scores.
         status: SOLVED, IMPOSSIBLE or LOST, (n,) int8.
-        same: ActivePairs with equal properties whose base scores are too close or in the wrong order, (n,) int64.
-        count: Number of pairs of the proof, (n,) int64.
-        above: Wanted items of the proof, (n, m + 1) int64.
-        below: Other items of the proof, (n, m + 1) int64.
-        weight: Multipliers of the proof, (n, m + 1) float64.
+        same: Pairs with equal properties whose base scores are too close or in the wrong order, (n,) int64.
     """
 
     weights: Any
     status: Any
     same: Any
-    count: Any
-    above: Any
-    below: Any
-    weight: Any
 
 
 class State(NamedTuple):
@@ -100,12 +74,10 @@ class State(NamedTuple):
 
     Attributes:
         best: Score of the best other item of each group, -inf if there is none, (n_groups,).
-        best_item: That item, (n_groups,) int64.
         added: What the weights add to the score of each group, (n_groups,).
         score: Scores of the wanted items, (k,).
         own: The same with what the weights add, (k,).
-        item: The wanted items, (k,) int64.
-        group: Their groups, (k,) int64.
+        group: The groups of the wanted items, (k,) int64.
         found: Place of the wanted item and rival of the most violated pair, (2,) int64.
         tableau: The program with rows that must hold.
         excusing: The program with rows whose violation has a price.
@@ -115,11 +87,9 @@ class State(NamedTuple):
     """
 
     best: Any
-    best_item: Any
     added: Any
     score: Any
     own: Any
-    item: Any
     group: Any
     found: Any
     tableau: Any
@@ -134,11 +104,9 @@ def new_state(rows: Any, k: int) -> Any:
     m, n_groups = rows.properties.shape
     return State(
         np.zeros(n_groups),
-        np.zeros(n_groups, np.int64),
         np.zeros(n_groups),
         np.zeros(k),
         np.zeros(k),
-        np.zeros(k, np.int64),
         np.zeros(k, np.int64),
         np.zeros(2, np.int64),
         new_tableau(m),
