@@ -209,11 +209,7 @@ class Certificate(Displayed):
             {"certified": point.certified, "p_value": point.p_value, "checks": [plain_row(it) for it in point.checks]}
             for point in self.points
         ]
-        about: dict[str, Any] = {
-            "confidence": self.confidence,
-            "method": self.method,
-            "part": self.part,
-        }
+        about: dict[str, Any] = {"confidence": self.confidence, "method": self.method, "part": self.part}
         about["questions"] = self.questions
         return {"sentence": self.sentence(), "scope": self.scope(), "last": self.last, **about, "points": points}
 

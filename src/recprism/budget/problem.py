@@ -318,11 +318,7 @@ class Problem(Displayed):
         return float((self.within_limits(rule.limits, own) != own).any(1).mean())
 
     def candidates_after(
-        self,
-        pages: Sequence[Lists],
-        n: int,
-        users: NDArray[Any] | None,
-        boosts: NDArray[np.float64] | None = None,
+        self, pages: Sequence[Lists], n: int, users: NDArray[Any] | None, boosts: NDArray[np.float64] | None = None
     ) -> tuple[Lists, Any]:
         """Return the best candidates that are on no earlier page, and their scores, ``(n_users, n)`` each.
 
@@ -349,12 +345,7 @@ class Problem(Displayed):
         return np.where(gone, -1, items), np.where(gone, -np.inf, scores)
 
     def evaluate(
-        self,
-        model: Ranker,
-        metrics: Sequence[str] | None = None,
-        *,
-        lists_of: Problem | None = None,
-        **options: Any,
+        self, model: Ranker, metrics: Sequence[str] | None = None, *, lists_of: Problem | None = None, **options: Any
     ) -> Evaluation:
         """Evaluate the lists that vectors or a rule serve.
 

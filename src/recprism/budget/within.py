@@ -10,13 +10,7 @@ import numpy as np
 
 from recprism.budget.certificate import Certificate
 from recprism.budget.certifying import certify_until_refused
-from recprism.budget.path import (
-    Values,
-    rule_at,
-    served_base,
-    served_point,
-    weighs_history,
-)
+from recprism.budget.path import Values, rule_at, served_base, served_point, weighs_history
 from recprism.budget.problem import PathStore, Problem
 from recprism.budget.question import BudgetQuestion
 from recprism.common.log import phase

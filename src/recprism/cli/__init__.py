@@ -19,17 +19,7 @@ from recprism.cli._output import complain, configure_logging
 from recprism.cli._usage import UsageError, usage_sentence
 from recprism.cli.diversity import audit, dials, diversify, explain, explain_lists, steer, why
 from recprism.cli.model import evaluate, evaluate_lists, import_vectors, recommend, resume, runs, train
-from recprism.cli.operate import (
-    batch,
-    check,
-    experiment,
-    export,
-    holdout,
-    monitor,
-    monitor_log,
-    refit,
-    serve,
-)
+from recprism.cli.operate import batch, check, experiment, export, holdout, monitor, monitor_log, refit, serve
 from recprism.cli.pages import report, studio
 from recprism.cli.paper import changes, erase, frontier, reproduce, search
 from recprism.cli.start import data, demo, features

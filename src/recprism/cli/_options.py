@@ -227,9 +227,7 @@ CategoryColumn = Annotated[
 CategorySeparator = Annotated[
     str | None,
     typer.Option(
-        help="The text between two categories of such a column.",
-        show_default="detected",
-        rich_help_panel=CATEGORIES,
+        help="The text between two categories of such a column.", show_default="detected", rich_help_panel=CATEGORIES
     ),
     With("category_column"),
 ]

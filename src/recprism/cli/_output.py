@@ -135,11 +135,7 @@ def progress_bar(*columns: Any) -> Iterator[Progress]:
     described = columns or (TextColumn("{task.fields[note]}"),)
     bar = (TextColumn("{task.description}"), BarColumn(), *described, TextColumn("left:"), TimeRemainingColumn())
     progress = Progress(
-        *bar,
-        console=stderr,
-        transient=True,
-        disable=not stderr.is_terminal,
-        speed_estimate_period=SLOWEST_STEP,
+        *bar, console=stderr, transient=True, disable=not stderr.is_terminal, speed_estimate_period=SLOWEST_STEP
     )
     later = threading.Timer(QUICK, progress.start)
     later.daemon = True

@@ -57,13 +57,7 @@ def learn(
     """Search for a perturbation of a dot-product model."""
     device = choose_device(asked.device)
     seen = split.seen_before(asked.reward_on)
-    space = FactorSpace(
-        *(factors, seen),
-        side=asked.side,
-        scaling=asked.scaling,
-        only=asked.only,
-        device=device,
-    )
+    space = FactorSpace(*(factors, seen), side=asked.side, scaling=asked.scaling, only=asked.only, device=device)
     possible = asked.side == "item" and asked.policy != "gradient" and asked.objective.per_user
     sampling = sampling_for(
         *(asked.users_per_step, factors.n_users, asked.iterations, asked.seed),

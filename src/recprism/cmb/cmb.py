@@ -162,11 +162,7 @@ class CMB(CMBSettings):
         return plain_settings(self)
 
     def save(
-        self,
-        folder: str | Path,
-        *,
-        made_from: Mapping[str, str] | None = None,
-        base_folder: str | Path | None = None,
+        self, folder: str | Path, *, made_from: Mapping[str, str] | None = None, base_folder: str | Path | None = None
     ) -> None:
         """Write delta.safetensors, cmb.json (settings and history) and the base factors into a folder.
 

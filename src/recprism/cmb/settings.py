@@ -199,14 +199,7 @@ def preset_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 # "paper" reproduces the numbers of the paper's tables; docs/paper.md has the comparison with the released code.
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    "shared": {
-        "credit": "shared",
-        "max_step": 0.3,
-        "n_arms": 61,
-        "iterations": 200,
-        "k": 20,
-        "keep": "best",
-    },
+    "shared": {"credit": "shared", "max_step": 0.3, "n_arms": 61, "iterations": 200, "k": 20, "keep": "best"},
     "paper": {
         "credit": "shared",
         "lambda1": 5.0,

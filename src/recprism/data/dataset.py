@@ -11,18 +11,8 @@ import polars as pl
 from recprism.common.display import Displayed
 from recprism.common.ids import id_series
 from recprism.data.categories import Categories
-from recprism.data.frames import (
-    attributes_from_frame,
-    categories_from_frame,
-    interactions_from_frame,
-)
-from recprism.data.interactions import (
-    DuplicatePolicy,
-    Interactions,
-    drop_duplicates,
-    keep_frequent,
-    keep_positives,
-)
+from recprism.data.frames import attributes_from_frame, categories_from_frame, interactions_from_frame
+from recprism.data.interactions import DuplicatePolicy, Interactions, drop_duplicates, keep_frequent, keep_positives
 from recprism.data.readers.categories import CategorySummary, summarise
 from recprism.data.split import Split, split_interactions
 from recprism.errors import InputError

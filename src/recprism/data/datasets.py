@@ -196,10 +196,7 @@ class ItemFiles:
 
 
 def read_item_files(
-    reader: TableReader,
-    items: str | Path | None,
-    categories: str | Path | None,
-    columns: CategoryColumns | None,
+    reader: TableReader, items: str | Path | None, categories: str | Path | None, columns: CategoryColumns | None
 ) -> ItemFiles:
     """Read an item table and a table of categories; the categories come from one of the two, if any."""
     if columns is not None and (items is None or categories is not None):

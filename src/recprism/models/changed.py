@@ -83,11 +83,7 @@ class ChangedVectors:
         text = json.dumps({"settings": self.settings, "history": self.history, "converged": self.converged})
         self.base.save(base_file, made_from=made_from)
         write_text(folder / "cmb.json", text)
-        bound = {
-            CONTENTS: contents_of(arrays),
-            "cmb.json": hash_of(text.encode()),
-            base_file.name: hash_of(base_file),
-        }
+        bound = {CONTENTS: contents_of(arrays), "cmb.json": hash_of(text.encode()), base_file.name: hash_of(base_file)}
         with atomic_path(folder / "delta.safetensors") as temporary:
             save_file(arrays, temporary, note(**bound))
 

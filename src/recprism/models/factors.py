@@ -236,14 +236,7 @@ class Factors(Displayed):
         if mapped:
             both = _ids_for(user_ids, len(user), "user"), _ids_for(item_ids, len(item), "item")
             return cls(user, item, *both, bias, settings)
-        return cls.from_arrays(
-            user,
-            item,
-            user_ids=user_ids,
-            item_ids=item_ids,
-            item_bias=bias,
-            settings=settings,
-        )
+        return cls.from_arrays(user, item, user_ids=user_ids, item_ids=item_ids, item_bias=bias, settings=settings)
 
 
 def _as_matrix(values: ArrayLike, side: str, ids: ArrayLike | None) -> FloatArray:

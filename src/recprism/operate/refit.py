@@ -175,11 +175,7 @@ class Refit:
     asked_before: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "stickiness": self.stickiness,
-            "judged": self.judged,
-            "churn": asdict(self.churn),
-        }
+        return {"stickiness": self.stickiness, "judged": self.judged, "churn": asdict(self.churn)}
 
 
 class _StickyOnNewLabels(StickyProblem):

@@ -113,10 +113,7 @@ class ComparedLists:
         """
         problem = self.problem
         context = Context(
-            relevant=relevant,
-            train=problem.split.train,
-            categories=problem.categories,
-            vectors=problem.item_vectors,
+            relevant=relevant, train=problem.split.train, categories=problem.categories, vectors=problem.item_vectors
         )
 
         def evaluated(lists: Lists) -> Array:

@@ -47,14 +47,7 @@ def explained_content(
     found = explain_factors(run, part=part, draws=draws, seed=seed, on_step=tell)
     explanation, evaluator = found.explanation, found.evaluator
     short = replace(evaluator, metrics=(explanation.objective, explanation.cost))
-    erasure = erase(
-        explanation.change,
-        short,
-        explanation.objective,
-        draws=ERASURE_DRAWS,
-        seed=seed,
-        on_step=tell,
-    )
+    erasure = erase(explanation.change, short, explanation.objective, draws=ERASURE_DRAWS, seed=seed, on_step=tell)
     catalogue = Catalogue(run.items(), run.categories())
     verdict = explanation.verdict
     found_users = _users(explanation, short, catalogue, tell)

@@ -36,12 +36,7 @@ def controls(explained: Explained) -> Figure | None:
         .mark_bar(height={"band": 0.6})
         .encode(
             x=alt.X("gain:Q", title=f"gain in {explained.objective}"),
-            y=alt.Y(
-                "name:N",
-                title=None,
-                sort=names,
-                axis=alt.Axis(labelLimit=170),
-            ),
+            y=alt.Y("name:N", title=None, sort=names, axis=alt.Axis(labelLimit=170)),
             color=color,
             tooltip=[alt.Tooltip("name:N"), alt.Tooltip("gain:Q", format=".4f")],
         )

@@ -10,14 +10,7 @@ from numpy.typing import NDArray
 
 from recprism.budget.audit import COST
 from recprism.budget.certifying import smallest_budgets
-from recprism.budget.path import (
-    Path,
-    PathPoint,
-    deciding_part,
-    lists_at,
-    point_of,
-    require_labels,
-)
+from recprism.budget.path import Path, PathPoint, deciding_part, lists_at, point_of, require_labels
 from recprism.budget.problem import Problem
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.data.split import Part

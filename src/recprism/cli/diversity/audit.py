@@ -21,15 +21,7 @@ from recprism.cli._options import (
     goal_option,
     share_option,
 )
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words, metric_shares
 from recprism.common.shares import percent, percent_interval, share
 
@@ -50,9 +42,7 @@ def audit(
     run_directory: TrainedRun,
     goal: Annotated[
         str | None,
-        goal_option(
-            "subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage",
-        ),
+        goal_option("subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage"),
     ] = None,
     budgets: Annotated[
         str,

@@ -7,13 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import (
-    AsJson,
-    DiversifiedRun,
-    Judged,
-    ResultName,
-    lists_in,
-)
+from recprism.cli._options import AsJson, DiversifiedRun, Judged, ResultName, lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.common.shares import percent
 

@@ -23,14 +23,7 @@ from recprism.cli._options import (
     share_option,
 )
 from recprism.cli._output import progress_of_steps, say
-from recprism.cli._values import (
-    comma_words,
-    counts_by_name,
-    limits,
-    mlflow_sink,
-    numbered_values,
-    shares_by_name,
-)
+from recprism.cli._values import comma_words, counts_by_name, limits, mlflow_sink, numbered_values, shares_by_name
 from recprism.errors import InputError
 
 CONSTRAINTS = "Constraints on every list"
@@ -40,11 +33,7 @@ def diversify(
     run_directory: TrainedRun,
     budget: Annotated[
         float | None,
-        share_option(
-            help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.",
-            low=0.0001,
-            high=0.5,
-        ),
+        share_option(help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.", low=0.0001, high=0.5),
     ] = None,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     guard: Guards = None,
@@ -80,17 +69,13 @@ def diversify(
     min_share: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CATEGORY=SHARE",
-            help="The least share of a category. Repeatable.",
-            rich_help_panel=CONSTRAINTS,
+            metavar="CATEGORY=SHARE", help="The least share of a category. Repeatable.", rich_help_panel=CONSTRAINTS
         ),
     ] = None,
     max_share: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CATEGORY=SHARE",
-            help="The largest share of a category. Repeatable.",
-            rich_help_panel=CONSTRAINTS,
+            metavar="CATEGORY=SHARE", help="The largest share of a category. Repeatable.", rich_help_panel=CONSTRAINTS
         ),
     ] = None,
     max_items: Annotated[

@@ -7,14 +7,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import (
-    AsJson,
-    ColumnMap,
-    Draws,
-    Part,
-    Seed,
-    lists_in,
-)
+from recprism.cli._options import AsJson, ColumnMap, Draws, Part, Seed, lists_in
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import LIST_COLUMNS, column_map
 from recprism.cli.diversity.explain import print_coefficients
@@ -52,14 +45,7 @@ def explain_lists(
     mapped = column_map(columns, LIST_COLUMNS)
     with progress_of_steps() as on_step:
         found = explain_lists_of_run(
-            lists,
-            base,
-            Run.open(run),
-            part=part_named(part),
-            columns=mapped,
-            draws=draws,
-            seed=seed,
-            on_step=on_step,
+            lists, base, Run.open(run), part=part_named(part), columns=mapped, draws=draws, seed=seed, on_step=on_step
         )
     if as_json:
         print_json({"lists": str(lists), "choice_model": found.to_dict()})

@@ -28,8 +28,7 @@ def steer(
     keep: Annotated[
         bool,
         typer.Option(
-            "--keep",
-            help="Keep the setting in the run: `recprism export --form dials` adds it. 0 removes it.",
+            "--keep", help="Keep the setting in the run: `recprism export --form dials` adds it. 0 removes it."
         ),
     ] = False,
     judged: Judged = False,

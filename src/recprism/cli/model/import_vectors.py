@@ -21,15 +21,7 @@ from recprism.cli._options import (
     Seed,
     share_option,
 )
-from recprism.cli._output import (
-    next_step,
-    print_facts,
-    print_json,
-    print_title,
-    say,
-    say_categories,
-    say_replaced,
-)
+from recprism.cli._output import next_step, print_facts, print_json, print_title, say, say_categories, say_replaced
 from recprism.cli._values import column_map, columns_of_categories, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
 from recprism.errors import InputError

@@ -9,15 +9,7 @@ import typer
 
 from recprism.cli._commands import refuse
 from recprism.cli._options import AsJson, Base, Judged, K, ListPart, ResultName, TrainedRun, lists_in
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words
 
 
@@ -42,8 +34,7 @@ def recommend(
     ] = None,
     base: Base = False,
     allow_violations: Annotated[
-        bool,
-        typer.Option("--allow-violations", help="Write lists that cannot keep a constraint of the result, too."),
+        bool, typer.Option("--allow-violations", help="Write lists that cannot keep a constraint of the result, too.")
     ] = False,
     name: ResultName = None,
     as_json: AsJson = False,

@@ -118,12 +118,7 @@ def train(
         device=device,
         data=chosen,
         split={"method": split},
-        model={
-            "name": model,
-            "preset": model_preset,
-            "metric": metric,
-            "settings": typed_values(settings, "--set"),
-        },
+        model={"name": model, "preset": model_preset, "metric": metric, "settings": typed_values(settings, "--set")},
     )
     run = start_run(
         output or Path("runs") / f"{Path(data).stem.replace(':', '-')}-{model}", config, overwrite=overwrite

@@ -7,14 +7,7 @@ from typing import Annotated
 import typer
 
 from recprism.cli._options import AsJson, DiversifiedRun, Guards, Part, ResultName, share_option
-from recprism.cli._output import (
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import limits
 
 Power = Annotated[float, share_option(help="Chance that the test finds the measured change.", low=0.5, high=0.999)]

@@ -8,12 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from recprism.cli._commands import given, refuse
-from recprism.cli._options import (
-    AsJson,
-    ResultName,
-    run_argument,
-    share_option,
-)
+from recprism.cli._options import AsJson, ResultName, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.common.command_line import command_line
 
@@ -71,8 +66,7 @@ def export(
         ),
     ] = None,
     no_vectors: Annotated[
-        bool,
-        typer.Option("--no-vectors", help="For the rule: leave out the item vectors; scores come from elsewhere."),
+        bool, typer.Option("--no-vectors", help="For the rule: leave out the item vectors; scores come from elsewhere.")
     ] = False,
     with_histories: Annotated[
         bool,

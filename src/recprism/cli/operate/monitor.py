@@ -20,15 +20,7 @@ from recprism.cli._options import (
     run_argument,
     share_option,
 )
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
 from recprism.common.shares import percent, percent_interval

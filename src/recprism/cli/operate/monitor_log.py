@@ -9,15 +9,7 @@ import typer
 
 from recprism.cli._commands import With, Without
 from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, number_option, share_option
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.cli.operate._live import certify_log, estimate_prices
 from recprism.cli.operate.monitor import Floor, write_found
@@ -51,14 +43,10 @@ def monitor_log(
         float, share_option(help="Largest share of requests without a list of the rule."), USUAL
     ] = 0.05,
     max_unmet: Annotated[
-        float | None,
-        share_option(help="Largest share of requests with an unmet constraint."),
-        USUAL,
+        float | None, share_option(help="Largest share of requests with an unmet constraint."), USUAL
     ] = None,
     max_milliseconds: Annotated[
-        float | None,
-        typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9),
-        USUAL,
+        float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9), USUAL
     ] = None,
     max_hit_loss: Annotated[
         float | None,

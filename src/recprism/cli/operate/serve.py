@@ -63,8 +63,7 @@ def serve(
         bool, typer.Option("--shadow", help="Answer with the list by relevance alone, and log both lists.")
     ] = False,
     holdout: Annotated[
-        float,
-        share_option(help="Share of users (of requests, where no user is given) that get --holdout-price."),
+        float, share_option(help="Share of users (of requests, where no user is given) that get --holdout-price.")
     ] = 0.0,
     holdout_price: Annotated[
         float | None, share_option(help="The trade-off of the holdout, such as 0."), With("holdout")

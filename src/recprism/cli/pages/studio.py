@@ -25,9 +25,7 @@ def studio(
     token: Annotated[
         str | None,
         typer.Option(
-            envvar=TOKEN,
-            help="Every request must carry it.",
-            show_default="none on 127.0.0.1, else a random one",
+            envvar=TOKEN, help="Every request must carry it.", show_default="none on 127.0.0.1, else a random one"
         ),
     ] = None,
     reader_token: Annotated[

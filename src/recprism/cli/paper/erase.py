@@ -55,8 +55,7 @@ def erase(
     controls: Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)] = 199,
     part: Part = "test",
     held_out_users: Annotated[
-        float,
-        share_option(help="Search again without this share of the users, and judge on them.", high=0.9),
+        float, share_option(help="Search again without this share of the users, and judge on them.", high=0.9)
     ] = 0.0,
     seed: Seed = 0,
     name: ResultName = None,

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import AsJson, ExecutorName, TrainedRun, goal_option
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_bar,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_bar
 from recprism.cli._values import comma_words
 from recprism.errors import InputError
 

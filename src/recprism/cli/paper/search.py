@@ -19,12 +19,7 @@ from recprism.cli._options import (
     goal_option,
     share_option,
 )
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    progress_bar,
-    progress_of_steps,
-)
+from recprism.cli._output import next_step, print_json, progress_bar, progress_of_steps
 from recprism.cli._values import mlflow_sink, typed_values
 from recprism.common.command_line import in_commas
 from recprism.errors import InputError

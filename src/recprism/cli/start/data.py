@@ -71,8 +71,7 @@ def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
 
 @app.command(cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.")],
-    as_json: AsJson = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.")], as_json: AsJson = False
 ) -> None:
     """Show where a data set comes from and its licence.
 

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli._options import AsJson, Device, Seed
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli.diversity.audit import print_paths
 from recprism.cli.model.evaluate import print_evaluation
 from recprism.cli.model.train import start_run, train_with_progress

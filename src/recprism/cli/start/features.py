@@ -9,15 +9,7 @@ import typer
 
 from recprism.cli._commands import With
 from recprism.cli._options import AsJson, ColumnMap, share_option
-from recprism.cli._output import (
-    next_step,
-    print_json,
-    print_sentence,
-    print_table,
-    print_title,
-    progress_of_steps,
-    say,
-)
+from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
 from recprism.common.shares import percent

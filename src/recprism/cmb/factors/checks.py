@@ -130,11 +130,7 @@ def require_enough(draws: int) -> None:
 
 @phase("running the controls", __name__)
 def run_checks(
-    found: CMB,
-    split: Split,
-    categories: Categories,
-    asked: Question,
-    on_step: ProgressCallback | None = None,
+    found: CMB, split: Split, categories: Categories, asked: Question, on_step: ProgressCallback | None = None
 ) -> Checks:
     """Run the controls of a result and test the stability of its ranking of factors.
 

@@ -249,11 +249,9 @@ _SHUFFLES: dict[str, Callable[[Matrix, np.random.Generator], Matrix]] = {
 
 def _title(within: str, change: Change) -> str:
     rows = "rows" if len(change.sides) > 1 else f"{next(iter(change.sides))}s"
-    return {
-        "all": "shuffled among all",
-        "rows": f"shuffled within {rows}",
-        "factors": "shuffled within factors",
-    }[within]
+    return {"all": "shuffled among all", "rows": f"shuffled within {rows}", "factors": "shuffled within factors"}[
+        within
+    ]
 
 
 def _best_promotion(

@@ -75,11 +75,7 @@ def search(run: Run, on_step: Callable[[Step], None] | None = None) -> CMB:
     with run.discarded_on_failure():
         model = _fitted(run, wanted, on_step)
         run.save_result(Result.of_vectors(run.problem(), model.changed()))
-        run.event(
-            "diversified",
-            iterations=len(model.history_),
-            converged=model.converged_,
-        )
+        run.event("diversified", iterations=len(model.history_), converged=model.converged_)
         write_card(run, about=BEFORE)
         run.commit()
         run.drop_checkpoint("search")

@@ -75,10 +75,7 @@ class Play:
         device: torch.device | str,
     ) -> None:
         self._players = Players(
-            *(n_players, arms.count, settings.iterations),
-            ties=settings.ties,
-            zero=arms.nearest_to_zero,
-            device=device,
+            *(n_players, arms.count, settings.iterations), ties=settings.ties, zero=arms.nearest_to_zero, device=device
         )
         self._policy, self._keep, self._seed = policy, settings.keep, seed
         self._arms = arms.on(device)

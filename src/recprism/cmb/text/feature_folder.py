@@ -61,11 +61,7 @@ def tables_of_reviews(
 
 
 def tables_of_tuples(
-    path: str | Path,
-    *,
-    top: int | None = None,
-    clusters: int = N_CLUSTERS,
-    columns: Mapping[str, str] | None = None,
+    path: str | Path, *, top: int | None = None, clusters: int = N_CLUSTERS, columns: Mapping[str, str] | None = None
 ) -> FeatureTables:
     """Read (user, item, feature, sentiment) tuples of another tool.
 

@@ -19,14 +19,7 @@ from recprism.errors import InputError
 N_CATEGORIES = 30
 ASIN = r"^(B[0-9A-Z]{9}|[0-9]{9}[0-9X])$"
 # The forms of one category, best first: 5-core reviews, all reviews, bare ratings.
-FORMS = (
-    "reviews_{}_5.json",
-    "{}_5.json",
-    "reviews_{}.json",
-    "{}.json",
-    "ratings_{}.csv",
-    "{}.csv",
-)
+FORMS = ("reviews_{}_5.json", "{}_5.json", "reviews_{}.json", "{}.json", "ratings_{}.csv", "{}.csv")
 
 
 def load_category(source: Source, category: str | None) -> Tables:

@@ -47,15 +47,7 @@ def rows_of(
     else:
         distance, reach = np.zeros((0, 0)), float((groups.max(0) - groups.min(0)).sum())
     return Rows(
-        np.ascontiguousarray(groups.T),
-        groups,
-        group,
-        distance,
-        reach,
-        margin,
-        rounding,
-        np.array(scales),
-        ordered,
+        np.ascontiguousarray(groups.T), groups, group, distance, reach, margin, rounding, np.array(scales), ordered
     )
 
 

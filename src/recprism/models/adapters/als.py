@@ -105,11 +105,7 @@ class ImplicitALS(NamedSettings):
         # implicit uses threads itself and warns if BLAS does so, too
         with threadpool_limits(1, "blas"):
             model = implicit.cpu.als.AlternatingLeastSquares(
-                self.dim,
-                self.regularization,
-                self.alpha,
-                calculate_training_loss=True,
-                random_state=number % 2**32,
+                self.dim, self.regularization, self.alpha, calculate_training_loss=True, random_state=number % 2**32
             )
             if resume is not None:
                 arrays, facts = resume

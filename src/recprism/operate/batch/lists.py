@@ -162,11 +162,7 @@ class BatchRule:
     def _rule(self) -> ListSearch:
         file = self.file
         return _FileRule(
-            goals=file.goals,
-            units=file.units,
-            trade_off=file.trade_off,
-            history_weight=file.history_weight,
-            file=file,
+            goals=file.goals, units=file.units, trade_off=file.trade_off, history_weight=file.history_weight, file=file
         )
 
     def _hidden(

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from recprism.common.compile import compiled_unchecked as compiled
 from recprism.ranking._kernels.bars import Guess, fill_bars
-from recprism.ranking._kernels.registers import (
-    GROUP,
-    PANEL,
-    bits_of,
-    fill_groups,
-    float_of,
-    lowest_bit,
-    score_tile,
-)
+from recprism.ranking._kernels.registers import GROUP, PANEL, bits_of, fill_groups, float_of, lowest_bit, score_tile
 
 SPARE_ROOM = 32  # keys a user may hold above 2 k before the worst are dropped
 NO_KEY = np.iinfo(np.int64).min

@@ -139,15 +139,7 @@ def _sliding_dpp_of_one(items: Any, relevance: Any, positions: Any, directions: 
 
 @compiled
 def _factorise(
-    start: int,
-    end: int,
-    items: Any,
-    positions: Any,
-    known: Any,
-    cosines: Any,
-    places: Any,
-    factor: Any,
-    floor: float,
+    start: int, end: int, items: Any, positions: Any, known: Any, cosines: Any, places: Any, factor: Any, floor: float
 ) -> int:
     """Fill ``places`` and ``factor`` for the items chosen from place ``start`` up to ``end``; return the rank.
 
