@@ -22,13 +22,13 @@ from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import Judge, SearchResult, sum_of_magnitudes
 from recprism.cmb.space import FactorSpace
-from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check, check_settings
+from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check, Checked
 from recprism.common.threads import one_thread
 from recprism.metrics import Context
 
 
 @dataclass(frozen=True)
-class DualAveragingSettings:
+class DualAveragingSettings(Checked):
     """Settings of the search with marginal credit.
 
     Attributes:
@@ -46,9 +46,6 @@ class DualAveragingSettings:
     keep: Keep = "last"
 
     rules: ClassVar[Mapping[str, Check]] = {"iterations": COUNT, "k": COUNT, "rate": POSITIVE, "price": AMOUNT}
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
 
 def dual_averaging(

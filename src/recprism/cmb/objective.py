@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb._metric_values import AtCut, OwnMetric, mean_of
 from recprism.cmb._sampling import mean_and_error
-from recprism.common.checks import AMOUNT, WEIGHT, Check, OneOf, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, Check, Checked, OneOf
 from recprism.errors import InputError
 from recprism.metrics import Context, Lists, Metric
 from recprism.metrics.registry import parse
@@ -23,7 +23,7 @@ Number = float | Tensor  # a tensor of no dimensions where the number stays on a
 
 
 @dataclass(frozen=True)
-class Objective:
+class Objective(Checked):
     """The reward psi**2 - lambda1 * ``|delta|``, where psi combines accuracy and diversity.
 
     Attributes:
@@ -46,7 +46,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         require_goals(self.goals)
-        check_settings(self, self.rules)
+        super().__post_init__()
 
     @property
     def goals(self) -> Mapping[MetricLike, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,16 @@ AMOUNT = Real(0, LARGEST, below=True)
 POSITIVE = Real(0, LARGEST, above=True, below=True)
 WEIGHT = Real(0, 1)
 SEED = Whole(0, LARGEST_SEED)
+
+
+class Checked:
+    """Settings that are checked by their rules when they are made."""
+
+    rules: ClassVar[Mapping[str, Check]]
+    """What each setting may be."""
+
+    def __post_init__(self) -> None:
+        check_settings(self, self.rules)
 
 
 def check_settings(settings: Any, rules: Mapping[str, Check]) -> None:

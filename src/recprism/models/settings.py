@@ -16,8 +16,8 @@ from recprism.common.checks import (
     LARGEST_SEED,
     POSITIVE,
     Check,
+    Checked,
     Whole,
-    check_settings,
     random_generator,
     require_seed,
 )
@@ -37,16 +37,11 @@ TRAINING_RULES: Mapping[str, Check] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamedSettings:
+class NamedSettings(Checked):
     """Settings with a name and presets."""
 
     name: ClassVar[str]
     presets: ClassVar[Mapping[str, Mapping[str, Any]]]
-    rules: ClassVar[Mapping[str, Check]]
-    """What each setting may be."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
     @classmethod
     def preset(cls, preset: str = "default", **changes: Any) -> Self:

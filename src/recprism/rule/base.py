@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from recprism.common.checks import COUNT, WEIGHT, Check, OneOf, Whole, check_settings
+from recprism.common.checks import COUNT, WEIGHT, Check, Checked, OneOf, Whole
 from recprism.rule.features import Directions, Features
 from recprism.rule.pool import Pool
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reranker(ABC):
+class Reranker(Checked, ABC):
     """Chooses k of each user's candidates; a subclass implements ``choose``.
 
     Attributes:
@@ -32,10 +32,6 @@ class Reranker(ABC):
     sort_back: bool = False
 
     rules: ClassVar[Mapping[str, Check]] = {"trade_off": WEIGHT, "sort_back": OneOf((True, False))}
-    """What each setting may be."""
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
     @overload
     def __call__(

@@ -11,14 +11,14 @@ from torch import Tensor
 
 from recprism.cmb.credit.worth import marginal_gain_of
 from recprism.cmb.objective import MetricLike, require_goals
-from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Check, check_settings
+from recprism.common.checks import COUNT, POSITIVE, WEIGHT, Check, Checked
 from recprism.metrics import Context
 
 PULLS_AT_A_TIME = 1 << 28  # on a GPU, in one dense matrix
 
 
 @dataclass(frozen=True)
-class MarginalCredit:
+class MarginalCredit(Checked):
     """Per user, the candidates near the cut get a worth; players get the part of it that their factor moves.
 
     Attributes:
@@ -37,7 +37,7 @@ class MarginalCredit:
 
     def __post_init__(self) -> None:
         require_goals(self.goals)
-        check_settings(self, self.rules)
+        super().__post_init__()
 
     def worths(self, items: Tensor, k: int, context: Context) -> list[Tensor]:
         """The worth of each candidate for each goal, centred for each user.

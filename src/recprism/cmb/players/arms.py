@@ -10,11 +10,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recprism.common.checks import POSITIVE, Check, Whole, check_settings
+from recprism.common.checks import POSITIVE, Check, Checked, Whole
 
 
 @dataclass(frozen=True)
-class Arms:
+class Arms(Checked):
     """``count`` values spread evenly over [-max_step, max_step]; an odd count has 0 among them.
 
     >>> Arms(0.3, 3).values.tolist() == [-0.30000001192092896, 0.0, 0.30000001192092896]
@@ -29,9 +29,6 @@ class Arms:
     count: int = 61
 
     rules: ClassVar[Mapping[str, Check]] = {"max_step": POSITIVE, "count": Whole(2, 32_767)}
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
     @cached_property
     def values(self) -> Tensor:

@@ -14,13 +14,13 @@ from recprism.cmb.objective import Number
 from recprism.cmb.players._memory import Players, Ties
 from recprism.cmb.players.arms import Arms
 from recprism.cmb.players.policies import Policy
-from recprism.common.checks import COUNT, Check, OneOf, Whole, check_settings
+from recprism.common.checks import COUNT, Check, Checked, OneOf, Whole
 
 Keep = Literal["last", "greedy", "best"]
 
 
 @dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(Checked):
     """Settings of a search with shared credit.
 
     Attributes:
@@ -46,9 +46,6 @@ class SearchSettings:
         "keep": OneOf(("last", "greedy", "best")),
         "patience": Whole(1, none="to run all iterations"),
     }
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
 
 class Play:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recprism.cmb.players import _draws as chance
 from recprism.cmb.players._memory import Players
-from recprism.common.checks import AMOUNT, WEIGHT, Check, check_settings
+from recprism.common.checks import AMOUNT, WEIGHT, Check, Checked
 from recprism.errors import InputError
 
 
@@ -31,7 +31,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class EpsilonGreedy:
+class EpsilonGreedy(Checked):
     """The arm with the best average, and with probability ``epsilon`` a random arm.
 
     Attributes:
@@ -42,9 +42,6 @@ class EpsilonGreedy:
 
     rules: ClassVar[Mapping[str, Check]] = {"epsilon": WEIGHT}
 
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
-
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; see :meth:`Policy.choose`."""
         ties, exploration = _keys(seed, iteration)
@@ -52,7 +49,7 @@ class EpsilonGreedy:
 
 
 @dataclass(frozen=True)
-class UCB:
+class UCB(Checked):
     """The arm with the highest average + confidence * sqrt(2 ln t / n): UCB1 of Auer et al. (2002).
 
     Untried arms come first.
@@ -64,9 +61,6 @@ class UCB:
     confidence: float = 1.0
 
     rules: ClassVar[Mapping[str, Check]] = {"confidence": AMOUNT}
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.rules)
 
     def choose(self, players: Players, iteration: int, seed: int) -> Tensor:
         """(n_players,) int64 arms; see :meth:`Policy.choose`."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from numpy.typing import NDArray
 
 from recprism.common.checks import LARGEST
 from recprism.common.ids import find_ids, id_series, number_ids
@@ -22,6 +21,7 @@ from recprism.data.split import Split
 from recprism.errors import InputError
 from recprism.models.adapters.scores import ScoredCandidates
 from recprism.runs.jobs._own_tables import Named, OwnTables, make_run, source_name
+from recprism.runs.jobs.list_files import all_ids
 from recprism.runs.run import Run
 
 log = logging.getLogger(__name__)
@@ -99,16 +99,8 @@ def _candidates(table: pl.DataFrame, where: str, given: Sequence[Named]) -> Scor
     for it in given:
         wanted = it.found.item_ids
         require_known("item", find_ids(wanted, scored_ids), wanted, scored_ids, it.where, "score")
-    item_ids = _together([scored_ids, *(it.found.item_ids for it in given)])
+    item_ids = all_ids([id_series(it) for it in (scored_ids, *(it.found.item_ids for it in given))])
     score = numbers(table, "score", where, most=LARGEST)
     return ScoredCandidates.from_numbers(
         user, find_ids(scored_ids, item_ids)[item], score, user_ids=user_ids, item_ids=item_ids
     )
-
-
-def _together(ids: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return the sorted distinct ids: numbers if all are numbers, else text."""
-    columns = [id_series(it) for it in ids]
-    if any(it.dtype != pl.Int64 for it in columns):
-        columns = [it.cast(pl.String) for it in columns]
-    return number_ids(pl.concat(columns))[0]
