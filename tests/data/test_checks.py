@@ -160,6 +160,13 @@ def test_users_per_step(users: Any) -> None:
         CMB(users_per_step=users)
 
 
+@pytest.mark.parametrize(("rule", "end"), [(Real(0, 1, above=True), 0), (Real(0, 1, below=True), 1)])
+def test_an_end_that_is_not_allowed(rule: Real, end: float) -> None:
+    assert Real(0, 1).read("it", end) == end
+    with pytest.raises(InputError, match=f"^it is {end}; pass a number "):
+        rule.read("it", end)
+
+
 @given(st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.none(), st.booleans(), st.complex_numbers()))
 def test_a_rule_returns_what_it_allows_or_raises(value: Any) -> None:
     for rule in (Whole(2, 9), Real(0, 1), Real(0, 1, above=True, below=True), OneOf(("a", 1)), Several(Whole())):

@@ -31,6 +31,12 @@ def test_leading_zeros_are_another_id() -> None:
             id_positions(as_id_array([text], "user"), np.array([7]), "user")
 
 
+def test_an_unknown_id_is_not_the_next_one() -> None:
+    wanted = np.array([1, 6, 7, 8, 9, 10])
+    for known in (np.array([9, 7]), np.array(["9", "7"], dtype=object), np.array([9, 7, 100])):
+        assert find_ids(wanted, known).tolist() == [-1, -1, 1, -1, 0, -1]
+
+
 def test_order_is_numeric_where_all_are_whole_numbers() -> None:
     assert canonical_ids(pl.Series(["10", "9.0", "100"])).to_list() == [10, 9, 100]
     assert canonical_ids(pl.Series(["10", "9.0", "b"])).to_list() == ["10", "9", "b"]

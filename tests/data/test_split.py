@@ -40,6 +40,8 @@ def test_the_stated_rule_for_small_users(toy_interactions: Interactions) -> None
     ]
     in_time = split_interactions(toy_interactions, "user-temporal")
     assert sizes(in_time) == sizes(split_interactions(toy_interactions)), "the numbers per user are those of random"
+    of_thirty = [(1, 0, 0), (2, 0, 0), (1, 1, 1), (1, 2, 2), (4, 3, 3), (8, 6, 6)]
+    assert sizes(split_interactions(toy_interactions, validation=0.3, test="30%")) == of_thirty, "1.5 of 5 are 2"
     paper = [(1, 0, 0), (1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 2), (16, 0, 4)]
     assert sizes(split_interactions(toy_interactions, "paper")) == paper
 

@@ -12,8 +12,6 @@ from recprism.data import Columns, SparseRows, interactions_from_frame, stream_p
 from recprism.data.interactions import keep_positives
 from recprism.errors import InputError
 
-pytestmark = pytest.mark.slow
-
 
 def made(n: int = 5000, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
@@ -32,7 +30,7 @@ def same(one: SparseRows, other: SparseRows) -> bool:
     )
 
 
-@pytest.mark.parametrize("rows", [1, 7, 1000, 100_000])
+@pytest.mark.parametrize("rows", [*(pytest.param(rows, marks=pytest.mark.slow) for rows in (1, 7)), 1000, 100_000])
 @pytest.mark.parametrize("threshold", [None, 4.0])
 def test_streamed_is_what_was_read_at_once(tmp_path: Path, rows: int, threshold: float | None) -> None:
     frame = made(300 if rows == 1 else 5000)
@@ -45,7 +43,7 @@ def test_streamed_is_what_was_read_at_once(tmp_path: Path, rows: int, threshold:
 
 
 def test_wanted_users_and_items_keep_their_order_and_others_are_skipped(tmp_path: Path) -> None:
-    frame = made()
+    frame = made(1000)
     frame.write_parquet(tmp_path / "log.parquet")
     users, items = np.array([150, 7, 9999, 42]), ["i5", "i1", "none", "i30"]
     matrix = stream_parquet(tmp_path / "log.parquet", user_ids=users, item_ids=items, rows=64).matrix
