@@ -208,6 +208,15 @@ def test_a_larger_base_is_no_larger_loss() -> None:
     assert by_segment(before, before * 0.9, {"rich": np.arange(300) < 100})["rich"].p_loses_more == 1.0
 
 
+def test_a_group_that_loses_nothing_does_not_pay() -> None:
+    """All others gain: beyond chance, the group has less of it, and still it loses nothing."""
+    generator = np.random.default_rng(3)
+    before, group = generator.beta(2, 5, 300), np.arange(300) < 100
+    table = by_segment(before, np.where(group, before, before * generator.uniform(1.1, 1.3, 300)), {"same": group})
+    assert table["same"].p_loses_more < 0.05
+    assert table.paying == ()
+
+
 def test_the_p_value_is_that_of_all_permutations() -> None:
     """Small enough to try every way of choosing the group; the statistic is written down independently."""
     before = np.array([0.9, 0.1, 0.4, 0.5, 0.8, 0.3, 0.6, 0.2])

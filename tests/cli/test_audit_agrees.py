@@ -73,7 +73,7 @@ def test_a_refused_question_stays_refused(run: Run, recprism: Recprism, ok: Recp
     words = ("--goal", "catalogue_coverage", "--confidence", "99.99%")
     audit = ok("audit", run.path, *words, "--budgets", "0.01%,40%")
     said = " ".join(audit.out.split())
-    assert "Within a 0.01 % budget of NDCG@10: refused, no step is certified. Step 1" in said
+    assert "Within a 0.01 % budget of NDCG@10: refused for catalogue_coverage@10, no step is certified. Step 1" in said
     assert "(measured" not in said
     assert "who pays (NDCG@10, test part), at the certified step of the 40 % budget:" in said
     asked = lines(run)

@@ -99,7 +99,7 @@ def test_ids_that_clash_between_files(write: Callable[[str, bytes], Path]) -> No
 
 def test_errors_name_the_other_files(write: Callable[[str, bytes], Path]) -> None:
     interactions, other = write("a.csv", GOOD), write("other.csv", b"sku,genre\n10,x\n")
-    with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
+    with pytest.raises(InputError, match=r"other\.csv: no column 'item_id' or 'category'; the columns are sku, genre"):
         load_files(interactions, categories=other)
     with pytest.raises(InputError, match=r"other\.csv: no column 'item_id'; the columns are sku, genre"):
         load_files(interactions, items=other)

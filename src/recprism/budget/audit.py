@@ -239,6 +239,8 @@ def cost_of_diversity(
         paths[question.goal] = _with_limits(problem, paths[question.goal], question, answer)
     stops = {goal: tuple(_stop(paths[goal], of, it) for of, it in answers if of.goal == goal) for goal in wanted}
     shown, shown_for = _shown(stops[wanted[0]], show, problem.part) if has_labels else (None, "")
+    if shown_for and len(wanted) > 1:
+        shown_for += f" for {wanted[0]}"
     base = paths[wanted[0]].base
     return Audit(
         _now(problem),
@@ -401,7 +403,7 @@ def _in_words(path: Path, metric: str, stop: BudgetStop) -> str:
     """Say what a budget gains; a refused one has no gain, because a measured one could be larger."""
     within = f"Within a {100 * stop.budget:g} % budget of NDCG@10"
     if stop.certified is None:
-        return f"{within}: refused, no step is certified. {stop.certificate.refusal()}"
+        return f"{within}: refused for {metric}, no step is certified. {stop.certificate.refusal()}"
     names = (name for name in with_gini((metric,)) if name in path.base.values)
     gain = " and ".join(f"{100 * (path.change(stop.certified, name) or 0.0):+.1f} % {name}" for name in names)
     kind = "approximately certified" if stop.certificate.method == APPROXIMATE else "certified"

@@ -113,7 +113,11 @@ class SegmentTable(Displayed):
         segments: studentised permutation tests against all other users, corrected by Holm.
         """
         most = 1 - (self.confidence or 1.0) + 1e-12  # 1 - 0.95 is a little more than 0.05
-        found = [row for row in self.rows if isinstance(row, SegmentChange) and _is_at_most(row.p_loses_more, most)]
+        found = [
+            row
+            for row in self.rows
+            if isinstance(row, SegmentChange) and _is_at_most(row.p_loses_more, most) and (row.relative or 0.0) < 0
+        ]
         return tuple(sorted(found, key=lambda row: row.relative or 0.0))
 
     def sentence(self, metric: str = "NDCG@10") -> str:

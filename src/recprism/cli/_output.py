@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import shlex
 import shutil
@@ -123,10 +124,10 @@ def format_cell(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return "" if math.isnan(value) else f"{value:.4f}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {format_cell(part)}" for name, part in value.items())
-    return ", ".join(value) if isinstance(value, list) else str(value)
+        return ", ".join(f"{name} {format_cell(part) or 'none'}" for name, part in value.items())
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)
 
 
 @contextmanager

@@ -162,11 +162,11 @@ def _between(row: Difference, unit: Unit) -> str:
     """Return the interval of a change in its unit."""
     if row.low is None or row.high is None:
         return ""
-    low, high = sorted((row.low, row.high), key=abs)
     if is_clear(row):
-        return (
-            f" ({count_in(unit, abs(low))} to {count_in(unit, abs(high))} {'more' if row.difference > 0 else 'less'})"
-        )
+        low, high = sorted((abs(row.low), abs(row.high)))
+        if count_in(unit, low) == count_in(unit, high):
+            unit = unit._replace(digits=unit.digits + 1)
+        return f" ({count_in(unit, low)} to {count_in(unit, high)} {'more' if row.difference > 0 else 'less'})"
     return f" (from {count_in(unit, abs(row.low))} less to {count_in(unit, row.high)} more)"
 
 

@@ -114,7 +114,9 @@ class Settings:
                 "holdout and log need log_users: users are drawn, and a log without them cannot compare the two groups"
             )
         if self.log_users and not self.log_key:
-            raise InputError("log_users needs a key for the hash of user ids; set RECPRISM_LOG_KEY")
+            raise InputError(
+                f"log_users needs a key for the hash of user ids; set RECPRISM_LOG_KEY to {SHORTEST_KEY} bytes or more"
+            )
         length = len((self.log_key or "").encode())
         if self.log_key is not None and not SHORTEST_KEY <= length <= LONGEST_KEY:
             raise InputError(f"the key of the log has {length} bytes; write {SHORTEST_KEY} to {LONGEST_KEY}")

@@ -175,12 +175,12 @@ def two_worlds() -> pl.DataFrame:
 def test_aspects_that_occur_together_form_a_category() -> None:
     categories = aspect_topics(two_worlds(), 2)
     assert dict(categories.clusters.rows()) == {
-        "string": "neck, string",
-        "neck": "neck, string",
-        "mic": "mic, voice",
-        "voice": "mic, voice",
+        "string": "neck/string",
+        "neck": "neck/string",
+        "mic": "mic/voice",
+        "voice": "mic/voice",
     }
-    assert categories.items.filter(pl.col("item_id") < 2).rows() == [(0, "neck, string"), (1, "mic, voice")]
+    assert categories.items.filter(pl.col("item_id") < 2).rows() == [(0, "neck/string"), (1, "mic/voice")]
     assert set(categories.items["item_id"]) == {0, 1, 2}, "every item has at least one"
     with pytest.raises(InputError, match="5 clusters of 4 features"):
         aspect_topics(two_worlds(), 5)

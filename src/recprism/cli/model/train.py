@@ -38,6 +38,7 @@ from recprism.cli._output import (
     say_replaced,
 )
 from recprism.cli._values import data_config, mlflow_sink, run_config, typed_values
+from recprism.common.checks import OneOf
 from recprism.common.command_line import command_line
 
 if TYPE_CHECKING:
@@ -98,6 +99,9 @@ def train(
     - `recprism train --data ml-1m --model lightgcn -o runs/gcn`
     - `recprism train --data my.csv --column item_id=sku --set dim=64 --set epochs=30`
     """
+    from recprism.data.split import METHODS
+
+    OneOf(tuple(METHODS)).read("--split", split)
     sink = mlflow_sink(mlflow)
     chosen = data_config(
         data,

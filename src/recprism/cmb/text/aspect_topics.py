@@ -58,7 +58,7 @@ def aspect_topics(
     cluster = spherical_kmeans(vectors, n_clusters, seed)
     counts = dict(mentions["feature"].value_counts().iter_rows())
     titles = [
-        ", ".join(
+        "/".join(
             sorted((names[at] for at in np.flatnonzero(cluster == number)), key=lambda it: (-counts[it], it))[:NAMED_BY]
         )
         for number in range(n_clusters)

@@ -196,13 +196,13 @@ def _matching(table: pl.DataFrame, names: Sequence[str], where: str) -> Iterator
     """Yield columns and their names as categories: the text that matches the * of a pattern, else the column name."""
     present = [name for name in table.columns if name not in ("item_id", ROW)]
     for wanted in names:
-        if wanted in present or "*" not in wanted:
-            require_column(table, wanted, where)
+        if wanted in present:
             yield wanted, wanted
             continue
-        matching = [name for name in present if re.match(translate(wanted), name)]
+        matching = [name for name in present if "*" in wanted and re.match(translate(wanted), name)]
         if not matching:
-            raise InputError(f"{where}: no column is like {wanted!r}; the columns are {', '.join(present)}")
+            like = "no column is like" if "*" in wanted else "there is no column"
+            raise InputError(f"{where}: {like} {wanted!r}; the columns are {', '.join(present)}")
         head, _, tail = wanted.partition("*")
         for name in matching:
             yield name, name.removeprefix(head).removesuffix(tail) or name

@@ -77,9 +77,11 @@ class TableReader:
         frame = self._renamed(frame)
         missing = [name for name in required if name not in frame.columns]
         if missing:
+            wanted = " or ".join(repr(self.columns.get(name, name)) for name in missing)
+            options = " ".join(f"--column {name}=NAME" for name in missing)
             raise InputError(
-                f"{path}: no column {self.columns.get(missing[0], missing[0])!r}; the columns are "
-                f"{show_names(header)} ({how}); map yours to it (--column {missing[0]}=NAME)"
+                f"{path}: no column {wanted}; the columns are {show_names(header)} ({how}); map yours to "
+                f"{'it' if len(missing) == 1 else 'them'} ({options})"
             )
         return frame
 
