@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from recprism.cmb.factors.explanation import Explanation
 
 FloatArray = NDArray[np.float64]
-Values = Mapping[str, NDArray[np.float64]]
 
 
 @dataclass(frozen=True, eq=False)

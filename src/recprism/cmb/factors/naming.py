@@ -126,7 +126,7 @@ def name_coordinates(
     """Name several coordinates, tested together.
 
     Args:
-        coordinates: (n_items, n) factors or directions of the items, or (n_items,) for one coordinate.
+        coordinates: (n_items, n) factors of the items, or (n_items,) for one coordinate.
         labels: The labels that can be names.
         level: Probability of naming any of the n coordinates if none is related to a label.
         least_effect: Labels with a weaker effect are no names, whatever their p-value.
