@@ -256,7 +256,7 @@ export cli/test_cli_import.py metric
 export operate/test_export.py for_index
 export trust/test_travelling_certificate.py budget
 batch operate/test_batch.py user_vectors output repeat_seen shard_users k shown no_repeat half_life
-batch cli/test_own_data.py seen dials
+batch cli/test_own_data.py seen
 serve service/test_safety.py host token caller_token prices max_bytes max_in_flight
 serve cli/test_cli.py port
 serve service/test_governor.py governor

@@ -167,8 +167,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "batch": [
         ["diversify", "run", *EDITED, "--name", "batched"],
         ["export", "run", "--name", "batched", "-o", "rule"],
-        ["batch", "rule", *SHOP, "--dials", "-o", "batch", "--shard-users", "7"],
-        ["batch", "rule", *SHOP, "--dials", "-o", "batch", "--shard-users", "7"],
+        ["batch", "rule", *SHOP, "-o", "batch", "--shard-users", "7"],
+        ["batch", "rule", *SHOP, "-o", "batch", "--shard-users", "7"],
     ],
     "diversify": [
         ["diversify", "run", *EDITED, "--ban", '"a,b",007', "--ban", "7", "--pin", "1=🎬 film", "--overwrite"]
