@@ -6,15 +6,20 @@ service that falls behind shows it. A short load before the measurement warms ev
 
 python benchmarks/service.py --rate 300 --connections 200 --seconds 600
 python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor
 
 With ``--kill`` the service is killed (SIGKILL) in the middle and started again by a supervisor. Clients repeat requests
 that were lost, and every request must be answered. A request whose answer was lost on its way is served again; the log
 then has several rows with its id.
+
+With ``--governor`` the service also draws one of four prices for each request, and a governor takes a step every five
+seconds: it reads the whole log and the outcomes of all requests, and tests each price.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -32,20 +37,30 @@ import numpy as np
 import polars as pl
 
 from harness import Claim, parser, report
+from recprism.runs.event_log import read_events
 from requests import DIM, N_ITEMS, plain, requests_of, rule_of
 
 CANDIDATES, K = 200, 10
 NAME, WARM = "measured", 5.0  # of requests; seconds of load before the measurement
+PLAN = """
+prices = [0, 0.1, 0.2, 0.3]
+share = "10%"
+outcomes = "{outcomes}"
+window = 0.0001
+every = 5
+[budgets]
+clicks = "2%"
+"""
 LOAD = Path(__file__).with_name("service_load.py")
 
 
 class Supervisor:
     """Starts the service again whenever it ends."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: list[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
-        self.folder, self.starts, self._ending = folder, 0, False
+        self.folder, self.more, self.starts, self._ending = folder, more, 0, False
         self.process = self._start()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -53,9 +68,10 @@ class Supervisor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
-        words = [str(self.folder / "rule"), "--port", str(self.port), "--log", str(self.folder / "log")]
+        words = [str(self.folder / "rule"), "--port", str(self.port), "--log", str(self.folder / "log"), *self.more]
+        env = os.environ | {"RECPRISM_LOG_KEY": "k" * 32}
         with (self.folder / "err").open("ab") as err:
-            return subprocess.Popen([sys.executable, "-m", "recprism", "serve", *words], stderr=err)
+            return subprocess.Popen([sys.executable, "-m", "recprism", "serve", *words], stderr=err, env=env)
 
     def _watch(self) -> None:
         while not self._ending:
@@ -137,12 +153,23 @@ def claims_of(found: dict[str, Any], memory: list[float], logged: pl.Series, *, 
     return claims
 
 
+def governed(folder: Path, requests: int) -> list[str]:
+    """Write the plan of a governor and the outcomes of all requests; returns the options of the service."""
+    clicks = np.random.default_rng(1).random(requests) < 0.3
+    table = pl.DataFrame({"request": [f"{NAME}-{at}" for at in range(requests)], "clicks": clicks.astype(float)})
+    table.write_parquet(folder / "outcomes.parquet")
+    plan = folder / "governor.toml"
+    plan.write_text(PLAN.format(outcomes=folder / "outcomes.parquet"), encoding="utf-8")
+    return ["--log-users", "--governor", str(plan)]
+
+
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--rate", type=float, default=300.0, help="requests per second")
     options.add_argument("--connections", type=int, default=200)
     options.add_argument("--seconds", type=float, default=600.0)
     options.add_argument("--kill", action="store_true", help="kill the service in the middle and start it again")
+    options.add_argument("--governor", action="store_true", help="draw prices, and test them every five seconds")
     chosen = options.parse_args()
     generator = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
@@ -151,7 +178,8 @@ def main() -> None:
         vectors = generator.normal(size=(N_ITEMS, DIM)).astype(np.float32)
         lines = [json.dumps(plain(it)) for it in requests_of(generator, vectors, 500, CANDIDATES)]
         (folder / "requests").write_text("\n".join(lines), encoding="utf-8")
-        service = Supervisor(folder)
+        more = governed(folder, int(chosen.rate * chosen.seconds)) if chosen.governor else []
+        service = Supervisor(folder, more)
         asked = {
             "name": NAME,
             "port": service.port,
@@ -164,8 +192,12 @@ def main() -> None:
         found, memory = measure(service, asked, kill=chosen.kill)
         code = service.end()
         logged = pl.read_parquet(folder / "log" / "*.parquet", columns=["request"])["request"]
+        steps = read_events(folder / "log" / "governor.jsonl")[1:]
     measured = logged.filter(logged.str.starts_with(NAME))
     claims = claims_of(found, memory, measured, kill=chosen.kill, code=code)
+    if chosen.governor:
+        claims.append(Claim("steps of the governor", len(steps), None))
+        claims.append(Claim("clusters in its last step", steps[-1]["evidence"][0]["clusters"], None))
     details = {**found, "starts": service.starts, "memory_mib": memory, "body_bytes": len(lines[0])}
     report(claims, as_json=chosen.json, packages=("fastapi", "uvicorn", "orjson"), details=details)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from recprism.data import load_files
 from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
+from recprism.operate.traffic.certificate import LiveAnswer
+from recprism.operate.traffic.governor import Governor, GovernorPlan
 from recprism.result.catalogue import titles_of
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.dials import steer_run
@@ -667,8 +670,21 @@ def served_log(rule: RuleFile, folder: Path) -> tuple[Path, Path]:
         }
         for at in range(1440)
     ]
-    pl.DataFrame(rows, schema=dict(SERVED_LOG_COLUMNS)).write_parquet(folder / "log.parquet")
-    return folder / "rule", folder / "log.parquet"
+    governed(folder / "log")
+    pl.DataFrame(rows, schema=dict(SERVED_LOG_COLUMNS)).write_parquet(folder / "log" / "served.parquet")
+    return folder / "rule", folder / "log"
+
+
+def governed(log: Path) -> None:
+    """Write the events of a governor that raised the price once."""
+    plan = GovernorPlan(prices=(0.0, 0.07, 0.14), share=0.1, budgets={"clicks": "5%"}, outcomes="outcomes.csv")
+    kept = LiveAnswer("clicks", 0.05, "certified", 0.204, 0.2, -0.02, -0.061, 0.032, 54_000, 5_400, None, None, None)
+    asked = replace(kept, answer="undecided", rule=0.198, loss=0.012, low=-0.05, high=0.071, needed=21_000, days=3)
+    rows = [{"price": price, **asdict(it), "sentence": it.sentence()} for price, it in ((0.07, kept), (0.14, asked))]
+    governor = Governor(plan, log, "export")
+    for what in ("raise", "keep"):
+        notes = ["6,000 clusters wait: the log or the outcomes end in their window (days: 1)"]
+        governor._note(what, rows, notes, place=1)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
@@ -685,6 +701,9 @@ def test_a_served_log_has_a_page_with_alarms_a_chart_and_its_tables(
             page.keyboard.press("Enter")
             says(page.locator("#served-verdict")).to_contain_text("FAILS: gain kept")
             assert page.locator("#served-alarms li").all_inner_texts()[0].startswith("FIRES: gain kept: 50%")
+            says(page.locator("#governor-verdict")).to_contain_text("The price is 0.07, raised at")
+            assert page.locator("#governor-prices tr.here").inner_text().startswith("0.07 (present)")
+            assert page.locator("#governor-changes tbody tr").count() == 2
             page.wait_for_selector("#served-chart svg")
             days = [row.split("\t")[:2] for row in page.locator("#served-days tbody tr").all_inner_texts()]
             assert days == [["2026-02-01", "720"], ["2026-02-02", "720"], ["all days", "1,440"]]

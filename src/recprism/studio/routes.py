@@ -100,6 +100,12 @@ async def monitor(studio: TheStudio) -> schemas.MonitorAnswer:
     return await studio.ranked(studio.served.answer)
 
 
+@others.get("/governor", tags=["runs"])
+async def governor(studio: TheStudio) -> schemas.GovernorAnswer | None:
+    """Return what a governor did with the price of the served lists, and why; null without one."""
+    return await studio.ranked(studio.served.governor)
+
+
 @others.get("/results", tags=["runs"])
 async def results(studio: TheStudio) -> list[schemas.ResultRow]:
     """List all results with their goals, budgets and figures."""

@@ -355,6 +355,38 @@ class MonitorAnswer(BaseModel):
     notes: list[str]
 
 
+class GovernedPrice(BaseModel):
+    """What live traffic shows about one outcome at one price, against the first price."""
+
+    price: float
+    question: str = Field(description="An outcome, and perhaps a group of users after an @.")
+    budget: float
+    loss: float | None
+    low: float | None
+    high: float | None
+    answer: str = Field(description="certified, undecided, or broken.")
+    days: int | None = Field(description="Days until an answer, if they go on as before.")
+    sentence: str
+
+
+class PriceChange(BaseModel):
+    """A change of the price, and why."""
+
+    when: str
+    what: str
+    why: str
+
+
+class GovernorAnswer(BaseModel):
+    """What a governor did with the price, from its events."""
+
+    verdict: str
+    price: float
+    prices: list[GovernedPrice] = Field(description="The evidence of the last step.")
+    changes: list[PriceChange] = Field(description="The latest ones first.")
+    notes: list[str]
+
+
 class Refusal(BaseModel):
     """An error: what is wrong and what to do."""
 
