@@ -72,6 +72,7 @@ ORDER = {
         "python benchmarks/platforms.py --compare here.npz there.npz plain.npz",
     ),
     "promise": ("Does the test keep what validation promised", "python benchmarks/promise.py"),
+    "rolling_origin": ("How long does a certificate last", "python benchmarks/rolling_origin.py"),
     "perceived": ("Which metric orders lists as people do", "python benchmarks/perceived.py"),
 }
 TEXT = TARGET.with_name("results_text.md")
