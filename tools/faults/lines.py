@@ -635,11 +635,14 @@ def work(pristine: Path, folder: Path, numbers: list[int], seed: int, answers: A
     hold_back(folder / "home")
     for number in numbers:
         answers.put(("begins", number))
-        answers.put(("ended", one_line(make_line(number, seed, known), number, world, reads)[0]))
+        outcome = one_line(make_line(number, seed, known), number, world, reads)[0]
+        answers.put(("ended", outcome))
+        if outcome.code in (-1, 130):  # Ctrl-C in an import leaves half a package, which later lines would meet
+            return
 
 
 class Worker:
-    """A process with its share of the lines, started again where it dies."""
+    """A process with its share of the lines, started again where a line was interrupted or killed it."""
 
     def __init__(self, pristine: Path, folder: Path, numbers: list[int], seed: int) -> None:
         self.folder = folder
@@ -675,6 +678,9 @@ class Worker:
             self.process.kill()
             self.process.join()
         if not self.process.is_alive() and self.left and not found:
+            if self.at is None and self.process.exitcode == 0:
+                self._start()
+                return found
             if self.at is None:
                 raise SystemExit(f"a process ended with {self.process.exitcode} outside of any line")
             line = make_line(self.at, self.seed, grammar())
