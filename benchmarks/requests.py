@@ -2,7 +2,8 @@
 
 20 categories, 3,000 items with 50-dimensional vectors. A request has candidates and scores of its own, and a history.
 Ours is charged for everything from ids to a list with the reason of every item in plain values; batches are also shown
-with reasons that are computed but not read. pyversity gets vectors and scores cut out beforehand, and gives no reasons.
+with reasons that are not read, and so not computed. pyversity gets vectors and scores cut out beforehand, and gives no
+reasons.
 Latencies are of one thread in one process. Batches use all cores, and are measured after ``gc.freeze()``, as in the
 service; one row is without it.
 A process is started twice with a cache of its own: the first one compiles the kernels, the second one finds them.
@@ -31,6 +32,7 @@ from recprism.serving import ServedRule
 
 N_ITEMS, DIM, N_CATEGORIES, TRADE_OFF = 3_000, 50, 20, 0.2
 CASES = ((200, 10), (500, 20))
+READ, UNREAD = "requests per second with reasons as plain values", "requests per second, reasons not read"
 COLD = """
 import json, re, sys, time
 from pathlib import Path
@@ -106,19 +108,19 @@ def quantiles(answer: Callable[[Any], Any], requests: list[Any]) -> tuple[float,
 
 
 def rates(served: ServedRule, many: list[dict[str, Any]]) -> dict[str, float]:
-    """Requests per second in batches, the median of seven; a reason is computed with the list, or also read."""
+    """Requests per second in batches, the median of seven; a reason is computed when it is read."""
     bare = [{**it, "reasons": False} for it in many]
     ways: dict[str, Callable[[], Any]] = {
-        "requests per second with reasons": lambda: served.rerank_many(many),
-        "requests per second with reasons as plain values": lambda: [it.to_dict() for it in served.rerank_many(many)],
+        UNREAD: lambda: served.rerank_many(many),
+        READ: lambda: [it.to_dict() for it in served.rerank_many(many)],
         "requests per second, lists alone": lambda: served.rerank_many(bare),
     }
-    usual = rate(ways["requests per second with reasons"], len(many))
+    usual = rate(ways[UNREAD], len(many))
     gc.collect()
     gc.freeze()
     found = {name: rate(way, len(many)) for name, way in ways.items()}
     gc.unfreeze()
-    return {**found, "requests per second with reasons, without gc.freeze()": usual}
+    return {**found, f"{UNREAD}, without gc.freeze()": usual}
 
 
 def rate(way: Callable[[], Any], n: int) -> float:
@@ -183,7 +185,7 @@ def main() -> None:
             claims.append(Claim(f"{words}: median, ms", round(median, 3), None))
         many = [plain(it) for it in requests]
         for words, rate in rates(served, many).items():
-            bar = 4_000 if k == 10 and words == "requests per second with reasons" else None
+            bar = 4_000 if k == 10 and words == READ else None
             claims.append(Claim(f"{candidates} candidates, k = {k}, in batches: {words}", round(rate), bar, "higher"))
         if k == 10:
             empty, (imported, loaded, first, worst, _, memory, heavy) = starts(file, requests[0])

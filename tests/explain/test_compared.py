@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from candidates import make_candidates
@@ -27,6 +28,7 @@ from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
 from recprism.rule.terms import Terms
 
+CHEAPEST_MATCH = numba.njit(cheapest_match.py_func)
 GOALS: tuple[dict[str, float], ...] = (
     {"subtopic_coverage": 1.0},
     {"alpha_ndcg": 1.0},
@@ -124,9 +126,8 @@ def test_items_are_compared_as_by_plain_loops(
     own = own if looks_at_order(goals) else np.sort(own)
     group, allowed = generator.integers(0, 3, n), np.eye(3, dtype=np.bool_) | (generator.random((3, 3)) < 0.5)
     base, groups, by_rank = np.arange(min(k, n)), (group, allowed) if limited else None, not looks_at_order(goals)
-    candidates = (items, relevance, np.array([n]))
     how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": "ilad" in goals, "groups": groups}
-    ((others, differences, *_),) = compare(candidates, [own], [base], arrays, **how)
+    others, differences, *_ = compare(items[0], relevance[0], own, base, arrays, **how)
 
     def parts(positions: Any) -> Any:
         at = np.asarray(positions)
@@ -182,7 +183,7 @@ def test_lists_are_worth_what_the_definitions_say(seed: int, goals: dict[str, fl
 def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
     cost = np.random.default_rng(seed).standard_normal((n, m))
     match = np.empty(n, np.int64)
-    cheapest_match(cost, match)
+    CHEAPEST_MATCH(cost, match)
     rows, columns = linear_sum_assignment(cost)
     assert match[rows].tolist() == columns.tolist()
     assert (match >= 0).sum() == min(n, m)

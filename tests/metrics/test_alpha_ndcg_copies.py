@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 import torch
@@ -31,6 +32,7 @@ from recprism.rule.pool import Pool
 Floats = NDArray[np.float64]
 KERNELS = {"torch": PLAIN, "numba": COMPILED}
 TIE = 1e-9
+ORDERED_WORTH, FRESHNESS = (numba.njit(it.py_func) for it in (worth.ordered_worth, worth.freshness))
 
 
 @dataclass(frozen=True)
@@ -207,11 +209,11 @@ def test_the_search_for_optimal_lists(world: World) -> None:
     goals, left = search_terms(world.member, k), np.ones(world.member.shape[1])
     items, relevance, price = np.arange(n_items), np.zeros(n_items), goals[5][worth.ALPHA_DCG]
     expected = gains(chosen.tolist(), world.member, prices.ALPHA)
-    found = worth.ordered_worth(chosen, items, relevance, goals, left)
+    found = ORDERED_WORTH(chosen, items, relevance, goals, left)
     assert found == pytest.approx(price * dcg(expected)[-1])
     left[:] = 1.0
     for place, item in enumerate(chosen.tolist()):
-        assert worth.freshness(item, goals[0], goals[1], left) == pytest.approx(expected[place])
+        assert FRESHNESS(item, goals[0], goals[1], left) == pytest.approx(expected[place])
         at_place = exchange._worth_at(place, item, items, relevance, goals, left, np.ones_like(left))
         assert at_place == pytest.approx(price * expected[place] / np.log2(place + 2))
         left *= np.where(world.member[item], 1 - prices.ALPHA, 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from candidates import CandidateWorld, make_candidates
@@ -21,6 +22,7 @@ from recprism.rule.list_search import goal_units
 from recprism.rule.objective import Objective
 from recprism.rule.pool import Pool
 
+STAND, ORDERED_WORTH, SET_WORTH = (numba.njit(it.py_func) for it in (_stand, ordered_worth, set_worth))
 GOALS: tuple[dict[str, float], ...] = (
     {"subtopic_coverage": 1.0},
     {"alpha_ndcg": 1.0},
@@ -53,9 +55,9 @@ def worth_by_kernels(objective: Objective, items: Any, relevance: Any, chosen: A
         tuple(np.zeros((2, n_categories))),
         (np.ones((1, n_categories)), np.zeros(1), np.zeros(1), np.ones(n_categories)),
     )
-    _stand(items, chosen, goals, state)
-    in_order = ordered_worth(chosen, items, relevance, goals, np.ones(n_categories))
-    return float(in_order + set_worth(items, chosen, goals, state))
+    STAND(items, chosen, goals, state)
+    in_order = ORDERED_WORTH(chosen, items, relevance, goals, np.ones(n_categories))
+    return float(in_order + SET_WORTH(items, chosen, goals, state))
 
 
 @settings(max_examples=60)

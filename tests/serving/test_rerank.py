@@ -474,14 +474,14 @@ def test_many_threads_get_the_lists_of_one(online: ServedRule) -> None:
 
 COLD = """
 import json, sys
-from recprism.explain._kernels.comparisons import compare_lists
+from recprism.explain._kernels.comparisons import compare_list
 from recprism.rule.kernels.optimal import optimal, optimal_in_order
 from recprism.serving import load_rule
 from recprism.serving._kernels.history import add_shares
 import numpy as np
 
 rule, request = load_rule(sys.argv[1]), json.loads(sys.argv[2])
-kernels = (optimal, optimal_in_order, compare_lists, add_shares)
+kernels = (optimal, optimal_in_order, compare_list, add_shares)
 before = [len(it.signatures) for it in kernels]
 rule.rerank(np.array(request["candidates"]), np.array(request["scores"], np.float32), 3, history=[])
 rule.rerank(["i1", "i2"], [2, 1], history=[], dials={"art": 0.1}, price=0)

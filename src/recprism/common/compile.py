@@ -153,13 +153,35 @@ def _link(module: Any, before: Any, now: str) -> None:
             function.linkage = now
 
 
+class _InnerLibrary(_Library):
+    """The code of a kernel that only other kernels call: they optimise their copies, and only these run."""
+
+    @property
+    def codegen(self) -> Any:
+        return self  # numba asks it to write the environment into code that runs
+
+    def set_env(self, name: str, env: Any) -> None:
+        pass
+
+    def serialize_using_object_code(self) -> Any:
+        return super().serialize_using_bitcode()  # type: ignore[no-untyped-call]
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        _link(self._final_module, _llvm.Linkage.external, "linkonce_odr")
+        self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
+        self._shared_module, self._finalized = self._final_module, True
+
+
 class _Compiler(Compiler):
     """Numba's compiler, with code in a ``_Library``."""
 
     def _compile_core(self) -> Any:
         state: Any = self.state
         if state.library is None:
-            new: Any = _Library
+            new: Any = _InnerLibrary if state.flags.no_cpython_wrapper else _Library
             state.library = new(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
         return super()._compile_core()  # type: ignore[no-untyped-call]
@@ -262,8 +284,8 @@ class _KernelCache(caching.FunctionCache):
 
 
 compiled = _compile()
-# For kernels that only other kernels call: without the code that reads Python objects, which takes long to compile for
-# tuples of many arrays.
+# For kernels that only other kernels call: without code that runs, or reads Python objects. A test calls
+# ``numba.njit(kernel.py_func)``.
 compiled_inside = _compile(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # For kernels that make and return no arrays: references to arrays are not counted. Each count is an atomic operation,
 # kernels pass tuples of two dozen arrays, and threads that count the same array wait for each other.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import Id, canonical_text
 from recprism.explain.reasons.codes import GRID, PRECISION, first_present
-from recprism.explain.reasons.compared import Candidates, Compared, Differences, Groups, as_rows, compare
+from recprism.explain.reasons.compared import Compared, Groups, compare
 from recprism.explain.reasons.reruns import Boosts, Reruns
 from recprism.rule.constraints.constraints import Constraints
 from recprism.rule.constraints.violations import Unmet
@@ -151,7 +151,7 @@ class Page:
             return True
         number = int(self.pool.numbers[at])
         other = self._spared(number)
-        return bool((other.pool.numbers[search([other], trade_off, reasons=False)[0].chosen] == number).any())
+        return bool((other.pool.numbers[search([other], trade_off)[0].chosen] == number).any())
 
     def _rank_of(self, item: Id) -> int | None:
         return self._ranked.get(canonical_text(item), (None, 0.0))[0]
@@ -176,8 +176,9 @@ class Page:
         self, searched: Searched, found: Listed, base: Sequence[int], trade_off: float, *, entry_prices: bool
     ) -> Compared:
         """Compare each item of the whole list with others; ``base`` has the item numbers of that by relevance alone."""
-        assert searched.differences is not None
-        goals, boost = _goals([self], trade_off), self.pool.boost
+        goals, boost, pool = _goals([self], trade_off), self.pool.boost, self.pool
+        by_rank, by_vectors = self.rule.by_rank and not self.is_spaced, self.rule.vectors is not None
+        how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": by_vectors, "groups": self.groups(searched.chosen)}
         return Compared(
             numbers=found.numbers,
             pinned=found.pinned,
@@ -187,7 +188,7 @@ class Page:
             ranks=self.pool.ranks,
             id_at=self.pool.id_at,
             pinned_ranks={item: self.plain._rank_of(item) for item in self.pinned_ids.values()},
-            differences=searched.differences,
+            differences=compare(pool.numbers, pool.relevance, searched.chosen, self.replaceable, goals, **how),
             categories=self.rule.categories,
             names=self.rule.file.names,
             base=base,
@@ -200,10 +201,10 @@ class Page:
                 goals=goals,
                 at_price_0=lambda: _goals([self], 0.0),
                 repaired=self.repaired,
-                by_vectors=self.rule.vectors is not None,
+                by_vectors=by_vectors,
                 stays_without_boost=lambda at: self._stays_without_boost(at, trade_off),
             ),
-            boosts=None if boost is None else Boosts.of(boost, goals, by_rank=self.rule.by_rank and not self.is_spaced),
+            boosts=None if boost is None else Boosts.of(boost, goals, by_rank=by_rank),
             vectors=None if self.rule.vectors is None else (self.pool.numbers, *self.rule.vectors),
             pages=None if self.earlier is None or self.shown is None else self.shown.pages(self.rule),
         )
@@ -211,9 +212,7 @@ class Page:
     def _enters(self, at: int, trade_off: float) -> tuple[float, float | None] | None:
         """Return the smallest trade-off found at which an item is in the list, by running the rule again."""
         below = [*(it for it in GRID if it < trade_off), trade_off]
-        return first_present(
-            lambda other: bool(at in search([self], other, reasons=False)[0].chosen), below, None, PRECISION
-        )
+        return first_present(lambda other: bool(at in search([self], other)[0].chosen), below, None, PRECISION)
 
     def notes(self, found: Listed, *, changed: bool) -> tuple[str, ...]:
         """Return why there was little to choose from, or why earlier pages do not count.
@@ -240,36 +239,24 @@ class Searched(NamedTuple):
     Attributes:
         chosen: Positions of the list, (m,), without pins.
         unrepaired: The same before exchanges for shares and fields.
-        differences: Other items and the differences to their lists; None if they were not asked for.
     """
 
     chosen: NDArray[np.int64]
     unrepaired: NDArray[np.int64]
-    differences: Differences | None
 
 
-def search(pages: Sequence[Page], trade_off: float, *, reasons: bool) -> list[Searched]:
+def search(pages: Sequence[Page], trade_off: float) -> list[Searched]:
     """Run the rule for requests with the same number of free places, in one call of each kernel.
 
     Args:
         pages: The requests; one with limits of its own comes alone.
         trade_off: The trade-off of all of them.
-        reasons: Whether items are compared with others.
     """
-    candidates = _stacked(pages)
-    unrepaired = _unrepaired(pages, candidates, trade_off)
-    chosen = [page.repaired(own) for page, own in zip(pages, unrepaired, strict=True)]
-    differences: Sequence[Differences | None] = [None] * len(pages)
-    if reasons:
-        base, goals, groups = [page.replaceable for page in pages], _goals(pages, trade_off), pages[0].groups(chosen[0])
-        rule = pages[0].rule
-        by_rank = rule.by_rank and not pages[0].is_spaced
-        how: dict[str, Any] = {"by_rank": by_rank, "by_vectors": rule.vectors is not None, "groups": groups}
-        differences = compare(candidates, chosen, base, goals, **how)
-    return [Searched(*one) for one in zip(chosen, unrepaired, differences, strict=True)]
+    found = zip(pages, _unrepaired(pages, trade_off), strict=True)
+    return [Searched(page.repaired(own), own) for page, own in found]
 
 
-def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float) -> list[NDArray[np.int64]]:
+def _unrepaired(pages: Sequence[Page], trade_off: float) -> list[NDArray[np.int64]]:
     """Return positions of the lists, (m,) each, without regard to shares and fields."""
     rule, free = pages[0].rule, pages[0].free
     starts = [np.arange(min(free, len(page.pool))) for page in pages]
@@ -278,9 +265,8 @@ def _unrepaired(pages: Sequence[Page], candidates: Candidates, trade_off: float)
         return [start[np.argsort(-it, kind="stable")] for start, it in zip(starts, own, strict=True)]
     if not rule.file.goals or (trade_off == 0 and rule.file.history_weight == 0) or free == 0:
         return starts
-    lists = starts[0][None] if len(starts) == 1 and len(starts[0]) else as_rows(starts)
-    goals = _goals(pages, trade_off)
-    search_kernel(goals[PRICES], rule.function)(0, len(pages), *candidates, lists, *goals, TIE)
+    lists, goals = np.arange(free)[None].repeat(len(pages), 0), _goals(pages, trade_off)
+    search_kernel(goals[PRICES], rule.function)(0, len(pages), *_stacked(pages), lists, *goals, TIE)
     return [own[: len(start)] for own, start in zip(lists, starts, strict=True)]
 
 
@@ -292,8 +278,8 @@ def _goals(pages: Sequence[Page], trade_off: float) -> tuple[Any, ...]:
     return pages[0].rule.goal_arrays(trade_off, max(1, pages[0].free), intents, earlier)
 
 
-def _stacked(pages: Sequence[Page]) -> Candidates:
-    """Return the candidates of all requests in one array."""
+def _stacked(pages: Sequence[Page]) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return item numbers, relevance and number of the candidates of all requests."""
     lengths = np.array([len(page.pool) for page in pages])
     if len(pages) == 1:
         return pages[0].pool.numbers[None], pages[0].pool.relevance[None], lengths

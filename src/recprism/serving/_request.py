@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class Request:
         page: Its candidates and constraints.
         plain: The same without boosts.
         trade_off: Its trade-off.
-        reasons: Whether items are compared with others.
+        reasons: Whether there are reasons.
         no_reasons: Why they are not, although reasons were asked for; empty if they are.
         entry_prices: Whether reasons include entry prices.
         started: When it began; in a batch, when its search began.
@@ -66,18 +67,18 @@ def search_all(requests: Sequence[Request]) -> list[Searched | None]:
 
     Requests of one kind are searched together. A request with limits on categories, fields or time is searched alone.
     """
-    kinds: dict[tuple[float, int, bool, int | None], list[int]] = {}
+    kinds: dict[tuple[float, int, int | None], list[int]] = {}
     for at, one in enumerate(requests):
         if one.fallback is None:
             alone = None if not one.page.is_alone and one.time_limit is None else at
-            kinds.setdefault((one.trade_off, one.page.free, one.reasons, alone), []).append(at)
+            kinds.setdefault((one.trade_off, one.page.free, alone), []).append(at)
     found: list[Searched | None] = [None] * len(requests)
-    for (trade_off, _, reasons, alone), members in kinds.items():
+    for (trade_off, _, alone), members in kinds.items():
         if alone is not None and len(requests) > 1:
             requests[alone].started = time.perf_counter()  # in a batch, others do not use up its time
         if alone is not None and requests[alone].is_late:
             continue
-        answers = search([requests[at].page for at in members], trade_off, reasons=reasons)
+        answers = search([requests[at].page for at in members], trade_off)
         for at, answer in zip(members, answers, strict=True):
             found[at] = None if requests[at].is_late else answer
     return found
@@ -94,9 +95,8 @@ def finish(request: Request, searched: Searched | None) -> Ranked:
         if _is_beyond(base.ids, found.ids, request.limits):
             found, fallback = base, LIMITED
         elif request.reasons:
-            compared = page.compared(
-                searched, found, base.numbers, request.trade_off, entry_prices=request.entry_prices
-            )
+            how = (searched, found, base.numbers, request.trade_off)
+            compared = partial(page.compared, *how, entry_prices=request.entry_prices)
     return Ranked(
         ids=tuple(found.ids),
         scores=np.array(found.scores),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
@@ -53,7 +53,7 @@ class Ranked:
     notes: tuple[str, ...] = ()
     _base_scores: Sequence[float] = field(default=(), repr=False)
     _span: float = field(default=0.0, repr=False)
-    _compared: Compared | None = field(default=None, repr=False)
+    _compared: Callable[[], Compared] | None = field(default=None, repr=False)
 
     @property
     def as_tested(self) -> Literal[True] | tuple[str, ...]:
@@ -63,7 +63,7 @@ class Ranked:
     def _plain_reasons(self) -> list[dict[str, Any]]:
         if self._compared is None:
             return []
-        return self._compared.reasons(self.user, self.trade_off, self.ids, self.scores.tolist(), self.base)
+        return self._compared().reasons(self.user, self.trade_off, self.ids, self.scores.tolist(), self.base)
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:

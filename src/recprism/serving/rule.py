@@ -111,7 +111,9 @@ class ServedRule:
         pool = make_pool(self._rule, ids, np.linspace(1.0, 0.0, len(ids)), depth=self._depth, k=k, out=set(), dials={})
         page = Page(self._rule, pool, k, NONE, set(), self._rule.intents(ids[:1]), {})
         for trade_off in {self.file.trade_off or 0.5, 0.0}:  # at 0, no goal looks at the order: another search
-            search([page], trade_off, reasons=not self._rule.no_reasons)
+            (found,) = search([page], trade_off)
+            if not self._rule.no_reasons:
+                page.compared(found, page.whole(found.chosen), [], trade_off, entry_prices=False)
 
     def coverage(self, ids: Sequence[Id]) -> float:
         """Return subtopic coverage: the share of the categories that a list has; unknown items have none."""

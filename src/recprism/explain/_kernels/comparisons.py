@@ -25,17 +25,15 @@ from recprism.rule.kernels.worth import (
 
 
 @compiled
-def compare_lists(
+def compare_list(
     items: Any,
     relevance: Any,
-    lengths: Any,
     chosen: Any,
     base: Any,
-    sizes: Any,
     group: Any,
     allowed: Any,
-    by_rank: Any,
-    personal: Any,
+    by_rank: bool,
+    personal: bool,
     by_vectors: bool,
     tied: float,
     order: float,
@@ -45,74 +43,67 @@ def compare_lists(
     together: Any,
     *terms: Any,
 ) -> None:
-    """Compare each item of lists with what it replaced, with the runner-up for its place, and with an empty place.
+    """Compare each item of a list with what it replaced, with the runner-up for its place, and with an empty place.
 
     Args:
-        items: Item numbers of the candidates, (n_lists, n).
-        relevance: Their relevance, (n_lists, n).
-        lengths: Candidates of each list, (n_lists,).
-        chosen: Positions of the lists, (n_lists, k), without pinned items.
-        base: Positions of the lists by relevance alone, (n_lists, any number); -1 in empty places.
-        sizes: Places of each list, (n_lists,).
-        group: Group of each candidate under shares of categories, (n,), the same for all lists.
+        items: Item numbers of the candidates, (n,).
+        relevance: Their relevance, (n,).
+        chosen: Positions of the list, (m,), without pinned items.
+        base: Positions of the list by relevance alone, (any number,); -1 in empty places.
+        group: Group of each candidate under shares of categories, (n,).
         allowed: Whether an item of one group may be replaced by one of another, (n_groups, n_groups) bool.
-        by_rank: Whether a list is in the order of rank again after an exchange, (n_lists,) bool.
-        personal: Whether the weights of each list's history differ, (n_lists,) bool.
+        by_rank: Whether the list is in the order of rank again after an exchange.
+        personal: Whether the weights of the history differ.
         by_vectors: Whether distances are those of item vectors, instead of those of categories.
         tied: Values closer than this count as equal.
         order: What a match pays for each place that it is out of order, squared.
-        others: Receives the positions of the item that was replaced and of the runner-up, (n_lists, 2, k) int64; filled
-            with -1, which stays where there is none.
-        differences: Receives the parts of the list minus those of the other list, (n_lists, 3, k, 6): replaced,
-            runner-up, empty; filled with 0.
-        without: See :func:`recprism.explain._kernels.interventions.intervene`, (n_lists, k, 3, most categories of an
-            item); the exchange is that against the item that was replaced, or else against the runner-up.
-        together: See there, (n_lists, k, 2).
-        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; row i of what users have is for list i.
+        others: Receives the positions of the item that was replaced and of the runner-up, (2, m) int64; filled with -1,
+            which stays where there is none.
+        differences: Receives the parts of the list minus those of the other list, (3, m, 6): replaced, runner-up,
+            empty; filled with 0.
+        without: See :func:`recprism.explain._kernels.interventions.intervene`, (m, 3, most categories of an item); the
+            exchange is that against the item that was replaced, or else against the runner-up.
+        together: See there, (m, 2).
+        *terms: See ``recprism.rule.kernels.optimal.optimal``, without ``tie``; the first row of what users have.
     """
-    n_categories, prices = terms[2], terms[6]
-    own, other, no_category = floats(6, 0.0), floats(6, 0.0), floats(0, 0.0)
-    hidden = flags(n_categories)
-    for u in range(len(items)):
-        n, m = lengths[u], sizes[u]
-        goals = goals_of(terms, u)
-        state = (integers(n_categories), floats(n_categories, 1.0), no_category, integers(m), hidden)
-        pool, given, listed, in_order = items[u, :n], relevance[u], chosen[u, :m], by_rank[u]
-        like = likeness(pool, listed, goals)
-        list_parts(listed, pool, given, goals, state, -1, hidden, own)
-        own[APART] = apart(listed, -1, -1, like, goals)
-        inside = flags(n)
-        for place in range(m):
-            inside[listed[place]] = True
-        worth = table(m, n, -np.inf)
-        if in_order and prices[ALPHA_DCG] == 0:
-            _gains_of_exchanges(
-                listed, inside, base[u], pool, given, goals, n_categories, like, group, allowed, tied, worth
-            )
-        else:
-            _worth_of_exchanges(listed, inside, pool, given, in_order, goals, state, like, worth)
-        for place in range(m):
-            runner_up = _runner_up(place, listed, group, allowed, worth[place], tied)
-            others[u, 1, place] = runner_up
-            if runner_up >= 0:
-                _exchange(place, runner_up, listed, pool, given, in_order, goals, state, like, other)
-                _subtract(own, other, differences[u, 1, place])
-            copy_list(listed, state[3])
-            state[3][place] = -1
-            list_parts(state[3], pool, given, goals, state, -1, hidden, other)
-            other[APART] = apart(listed, place, -1, like, goals)
-            _subtract(own, other, differences[u, 2, place])
-        _replaced(listed, inside, base[u], worth, order, others[u, 0])
-        for place in range(m):
-            if others[u, 0, place] >= 0:
-                _exchange(place, others[u, 0, place], listed, pool, given, in_order, goals, state, like, other)
-                _subtract(own, other, differences[u, 0, place])
-            which = 0 if others[u, 0, place] >= 0 else 1
-            if others[u, which, place] >= 0:
-                against, apart_by = pool[others[u, which, place]], differences[u, which, place]
-                of_place = without[u, place], together[u, place], other
-                known_of = listed, pool, given, goals, state, like
-                intervene(place, against, *known_of, by_vectors, personal[u], tied, own, apart_by, of_place)
+    n_categories, m = terms[2], len(chosen)
+    own, other, goals = floats(6, 0.0), floats(6, 0.0), goals_of(terms, 0)
+    hidden, inside = flags(n_categories), flags(len(items))
+    state = (integers(n_categories), floats(n_categories, 1.0), floats(0, 0.0), integers(m), hidden)
+    like = likeness(items, chosen, goals)
+    list_parts(chosen, items, relevance, goals, state, -1, hidden, own)
+    own[APART] = apart(chosen, -1, -1, like, goals)
+    for place in range(m):
+        inside[chosen[place]] = True
+    worth = table(m, len(items), -np.inf)
+    if by_rank and goals[5][ALPHA_DCG] == 0:
+        _gains_of_exchanges(
+            chosen, inside, base, items, relevance, goals, n_categories, like, group, allowed, tied, worth
+        )
+    else:
+        _worth_of_exchanges(chosen, inside, items, relevance, by_rank, goals, state, like, worth)
+    for place in range(m):
+        runner_up = _runner_up(place, chosen, group, allowed, worth[place], tied)
+        others[1, place] = runner_up
+        if runner_up >= 0:
+            _exchange(place, runner_up, chosen, items, relevance, by_rank, goals, state, like, other)
+            _subtract(own, other, differences[1, place])
+        copy_list(chosen, state[3])
+        state[3][place] = -1
+        list_parts(state[3], items, relevance, goals, state, -1, hidden, other)
+        other[APART] = apart(chosen, place, -1, like, goals)
+        _subtract(own, other, differences[2, place])
+    _replaced(chosen, inside, base, worth, order, others[0])
+    for place in range(m):
+        if others[0, place] >= 0:
+            _exchange(place, others[0, place], chosen, items, relevance, by_rank, goals, state, like, other)
+            _subtract(own, other, differences[0, place])
+        which = 0 if others[0, place] >= 0 else 1
+        if others[which, place] >= 0:
+            against, apart_by = items[others[which, place]], differences[which, place]
+            of_place = without[place], together[place], other
+            known_of = chosen, items, relevance, goals, state, like
+            intervene(place, against, *known_of, by_vectors, personal, tied, own, apart_by, of_place)
 
 
 @compiled_inside_uncounted

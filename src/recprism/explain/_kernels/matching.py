@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from recprism.common.compile import compiled, compiled_inside
+from recprism.common.compile import compiled_inside
 from recprism.rule.kernels.arrays import flags, floats, integers, table
 
 
-@compiled
+@compiled_inside
 def cheapest_match(cost: Any, match: Any) -> None:
     """Match each row with a column of its own, or each column with a row, so that the sum of costs is smallest.
 

@@ -64,11 +64,10 @@ def reasons_of(page: Page, entries_of: Callable[[int], bool] = lambda _: False) 
 def _compared(page: Page, entries_of: Callable[[int], bool] = lambda _: False) -> Compared:
     """Compare the list of a page with others, as at request time."""
     pool, categories, terms = page.candidates, page.problem.categories, page.objective.terms
-    candidates = pool[None], page.relevance[None], np.array([len(pool)])
     base, goals = page.positions(page.problem.base_lists[page.user]), page.objective.arrays(page.shown_elsewhere)
     by_vectors = compares_vectors(page.rule.goal.searched)
     how: dict[str, Any] = {"by_rank": page.by_rank, "by_vectors": by_vectors, "groups": page.groups}
-    (differences,) = compare(candidates, [page.chosen], [base], goals, **how)
+    differences = compare(pool, page.relevance, page.chosen, base, goals, **how)
     real, pinned = page.items >= 0, page.pins[page.row] >= 0
     below = [*(it for it in page.grid if it < page.rule.trade_off), page.rule.trade_off]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recprism.common.ids import Id
-from recprism.explain._kernels.comparisons import compare_lists
+from recprism.explain._kernels.comparisons import compare_list
 from recprism.explain.reasons.codes import (
     GOALS,
     ORDER,
@@ -27,8 +27,6 @@ from recprism.explain.reasons.reruns import Boosts, Newcomer, Reruns, run_again
 from recprism.rule.kernels.parts import PARTS
 
 Ints = NDArray[np.int64]
-Candidates = tuple[Ints, NDArray[np.float64], Ints]
-"""Item numbers and relevance of the candidates of lists, (n_lists, n) each, and how many each has."""
 
 
 class Differences(NamedTuple):
@@ -58,59 +56,38 @@ Enters = Callable[[int], tuple[float, float | None] | None]
 
 
 def compare(
-    candidates: Candidates,
-    chosen: Sequence[Ints],
-    base: Sequence[Ints],
+    items: Ints,
+    relevance: NDArray[np.float64],
+    chosen: Ints,
+    base: Ints,
     goals: tuple[Any, ...],
     *,
     by_rank: bool,
     by_vectors: bool,
     groups: Groups | None = None,
-) -> list[Differences]:
-    """Compare each item of lists with others, under the same groups for all lists.
+) -> Differences:
+    """Compare each item of a list with others.
 
     Args:
-        candidates: The candidates of all lists.
-        chosen: Positions of each list, (m,), without pinned items.
-        base: Positions of each list by relevance alone.
-        goals: What the kernels need to value the lists.
+        items: Item numbers of the candidates, (n,).
+        relevance: Their relevance, (n,).
+        chosen: Positions of the list, (m,), without pinned items.
+        base: Positions of the list by relevance alone.
+        goals: What the kernels need to value the list.
         by_rank: Whether no goal looks at the order inside a list.
         by_vectors: Whether distances are those of item vectors.
         groups: The groups; without them every item may replace every other.
     """
-    sizes = np.array([len(own) for own in chosen])
-    places = max(1, int(sizes.max(initial=0)))
     if groups is None:
-        groups = np.zeros(candidates[0].shape[1], np.int64), np.ones((1, 1), np.bool_)
-    in_order = np.array([by_rank and bool((own[1:] > own[:-1]).all()) for own in chosen])
-    intents, n = goals[INTENTS], len(chosen)
-    personal = (intents != intents[:, :1]).any(1)
-    others, differences = np.full((n, 2, places), -1), np.zeros((n, 3, places, len(PARTS)))
-    without, together = (
-        np.zeros((n, places, 3, _most_categories(candidates[0], chosen, goals))),
-        np.zeros((n, places, 2)),
-    )
-    lists = (*candidates, as_rows(chosen), as_rows(base), sizes, *groups, in_order, personal, by_vectors)
-    compare_lists(*lists, TIED, ORDER, others, differences, without, together, *goals)
-    return [
-        Differences(others[at, :, :m], differences[at, :, :m], without[at, :m], together[at, :m], bool(personal[at]))
-        for at, m in enumerate(sizes.tolist())
-    ]
-
-
-def _most_categories(items: Ints, chosen: Sequence[Ints], goals: tuple[Any, ...]) -> int:
-    """Return the largest number of categories of a listed item."""
-    indptr = goals[0]
-    numbers = np.concatenate([row[own] for row, own in zip(items, chosen, strict=True)])
-    return int((indptr[numbers + 1] - indptr[numbers]).max(initial=0))
-
-
-def as_rows(lists: Sequence[Ints]) -> Ints:
-    """Return lists of different lengths as rows, (n_lists, longest); -1 in empty places."""
-    found = np.full((len(lists), max([1, *map(len, lists)])), -1)
-    for row, own in zip(found, lists, strict=True):
-        row[: len(own)] = own
-    return found
+        groups = np.zeros(len(items), np.int64), np.ones((1, 1), np.bool_)
+    in_order, numbers = by_rank and bool((chosen[1:] > chosen[:-1]).all()), items[chosen]
+    personal, m = bool((goals[INTENTS][0] != goals[INTENTS][0, :1]).any()), len(chosen)
+    most = int((goals[0][numbers + 1] - goals[0][numbers]).max(initial=0))
+    others, differences = np.full((2, m), -1), np.zeros((3, m, len(PARTS)))
+    without, together = np.zeros((m, 3, most)), np.zeros((m, 2))
+    how = (*groups, in_order, personal, by_vectors, TIED, ORDER)
+    compare_list(items, relevance, chosen, base, *how, others, differences, without, together, *goals)
+    return Differences(others, differences, without, together, personal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,5 +327,5 @@ def of_search(parts: Mapping[str, float]) -> list[float]:
 
 def _decided() -> dict[str, Any]:
     """Return what decides nothing."""
-    names = ("needs", "goes_without", "for_variety", "for_history", "together", "base_lacks")
-    return {**{name: list[str]() for name in names}, "not_lately": {}, "after_pages": False}
+    causes: dict[str, Any] = {"needs": [], "goes_without": [], "for_variety": [], "for_history": [], "together": []}
+    return {**causes, "base_lacks": [], "not_lately": {}, "after_pages": False}

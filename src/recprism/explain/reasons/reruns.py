@@ -101,17 +101,18 @@ class Reruns:
             left = [it for it in indices[starts[at] : starts[at] + counts[at]].tolist() if it not in gone]
             counts[row] = len(left)
             bare += left
-        ends = np.append(0, np.cumsum(counts))
-        first = np.arange(ends[n]) + np.repeat(starts - ends[:n], counts[:n])
+        ends = np.zeros(n + m + 1, np.int64)
+        counts.cumsum(out=ends[1:])
+        first = np.arange(ends[n]) + (starts - ends[:n]).repeat(counts[:n])
         changed = {
             0: ends,
-            1: np.append(indices[first], np.array(bare, indices.dtype)),
+            1: np.concatenate([indices[first], np.array(bare, indices.dtype)]),
             SHOWN: np.zeros(n + m, np.int64),
         }
         if goals[PRICES][DISTANCE] > 0:
             changed |= self._vectors(hidden)
         changed[INTENTS] = np.repeat(goals[INTENTS], m, 0)
-        items = np.tile(np.arange(n), (m, 1))
+        items = _rows(np.arange(n), m)
         for row, (at, _) in enumerate(hidden):
             items[row, at] = n + row
         lists = self._lists(_with(goals, changed), items)
@@ -128,7 +129,7 @@ class Reruns:
         fresh = np.repeat(self.goals[LEFT], m, 0)
         fresh[np.arange(m), [category for _, category in asked]] = left
         goals = _with(self.goals, {LEFT: fresh, INTENTS: np.repeat(self.goals[INTENTS], m, 0)})
-        lists = self._lists(goals, np.tile(self.items, (m, 1)))
+        lists = self._lists(goals, _rows(self.items, m))
         return [at in some for (at, _), some in zip(asked, lists, strict=True)]
 
     def _vectors(self, hidden: Sequence[Hidden]) -> dict[int, NDArray[Any]]:
@@ -148,10 +149,15 @@ class Reruns:
         """Return the positions of the lists that the rule makes of candidates, (n_lists, n)."""
         m, n = items.shape
         places = min(self.places, n)
-        lists = np.tile(np.arange(places), (m, 1))
-        of_lists = (np.tile(self.relevance, (m, 1)), np.full(m, n), lists)
-        search_kernel(goals[PRICES], None)(0, m, np.ascontiguousarray(items), *of_lists, *goals, TIE)
+        lists = _rows(np.arange(places), m)
+        of_lists = (_rows(self.relevance, m), np.full(m, n), lists)
+        search_kernel(goals[PRICES], None)(0, m, items, *of_lists, *goals, TIE)
         return [set(self.repaired(own).tolist()) for own in lists]
+
+
+def _rows(values: NDArray[Any], m: int) -> NDArray[Any]:
+    """Return ``m`` rows with these values, (m, n)."""
+    return values[None].repeat(m, 0)
 
 
 def _with(goals: tuple[Any, ...], changed: dict[int, Any]) -> tuple[Any, ...]:

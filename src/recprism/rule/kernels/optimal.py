@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted, compiled_uncounted
+from recprism.common.compile import compiled, compiled_inside, compiled_inside_uncounted
 from recprism.rule.kernels.arrays import flags, floats, integers, table
 from recprism.rule.kernels.cosines import write_columns, write_cosines, write_distances
 from recprism.rule.kernels.exchange import (
@@ -255,7 +255,7 @@ def _begin_near(items: Any, goals: Any, state: Any) -> None:
         near[c] = -far[c] if goals[5][DISTANCE] > 0 else 0.0
 
 
-@compiled_uncounted
+@compiled_inside_uncounted
 def _stand(items: Any, chosen: Any, goals: Any, state: Any) -> None:
     """Set the state to this list."""
     inside, barred = state[0], state[5]

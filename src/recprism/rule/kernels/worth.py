@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recprism.common.compile import compiled_inside, compiled_inside_uncounted, compiled_uncounted
+from recprism.common.compile import compiled_inside, compiled_inside_uncounted
 
 # Positions in ``prices``.
 ACCURACY, CATEGORY, ALPHA_DCG, DISTANCE, SHOWN, HISTORY_WEIGHT, REPEATS, BY_RELEVANCE, OF_FUNCTION = range(9)
@@ -78,7 +78,7 @@ def taken_with(gone: int, indptr: Any, indices: Any, more: Any, fewer: Any, mark
     return lost
 
 
-@compiled_uncounted
+@compiled_inside_uncounted
 def freshness(item: int, indptr: Any, indices: Any, left: Any) -> float:
     """Return the value of the item's categories, given what earlier items left of each."""
     total = 0.0
@@ -108,7 +108,7 @@ def left_by(relevance: float, prices: Any) -> float:
     return share
 
 
-@compiled_uncounted
+@compiled_inside_uncounted
 def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     """Return the value of categories and distances; ``near`` must belong to this list."""
     indptr, indices, prices, intents, filling = goals[0], goals[1], goals[5], goals[8], goals[9]
@@ -126,7 +126,7 @@ def set_worth(items: Any, chosen: Any, goals: Any, state: Any) -> float:
     return total
 
 
-@compiled_uncounted
+@compiled_inside_uncounted
 def ordered_worth(chosen: Any, items: Any, relevance: Any, goals: Any, left: Any) -> float:
     """Return discounted relevance, plus alpha-DCG or ERR-IA if it has a price.
 
