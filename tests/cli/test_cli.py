@@ -241,7 +241,7 @@ def test_help_groups_commands_by_purpose(recprism: Recprism, monkeypatch: pytest
         (["train", "--set", "dims=5"], "dims"),
         (["train", "--set", "dim"], "--set dim: write NAME=VALUE"),
         (["train", "--set", "dim=-1"], "dim"),
-        (["train", "--split", "half"], "split.method"),
+        (["train", "--split", "half"], "--split is 'half'; choose one of random"),
         (["train", "--data", "a.csv", "--column", "who=x"], "unknown name 'who'"),
         (["train", "--threshold", "high"], "write a number, or none"),
         (["evaluate", "nowhere"], "nowhere: not a run directory"),

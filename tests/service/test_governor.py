@@ -79,7 +79,8 @@ def test_a_governor_needs_a_log_with_users_and_no_other_prices() -> None:
         Settings(governor=PRICES, prices={"new": 0.1}, log="log", log_users=True, log_key="k" * 32)
 
 
-def test_the_log_names_a_rule_that_is_switched_off_as_its_reader_does(served: Served) -> None:
+def test_the_log_names_a_rule_that_is_switched_off_as_its_reader_does(start: Start, shared_export: Path) -> None:
+    served = start(shared_export)
     served.ask("/enabled", {"enabled": False})
     with served.client() as client:
         assert client.rerank(**request_of()).fallback == SWITCHED_OFF
