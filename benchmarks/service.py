@@ -1,12 +1,14 @@
 """The service under an open load: ``recprism serve`` in its own process, clients in another one, on this machine.
 
-200 candidates of 3,000 items, 20 categories, k = 10, reasons of all items, a history of 50 items, and the log of served
-lists is written. Arrivals are random (Poisson) and fixed beforehand, and latency counts from the intended arrival, so a
-service that falls behind shows it. A short load before the measurement warms everything up.
+200 candidates of 3,000 items, 20 categories, k = 10, reasons of all items (none with ``--no-reasons``), a history of 50
+items, and the log of served lists is written. Arrivals are random (Poisson) and fixed beforehand, and latency counts
+from the intended arrival, so a service that falls behind shows it. A short load before the measurement warms everything
+up.
 
-python benchmarks/service.py --rate 300 --connections 200 --seconds 600
-python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill
-python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor
+python benchmarks/service.py --rate 150 --connections 200 --seconds 120
+python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill --no-reasons
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons
 
 With ``--kill`` the service is killed (SIGKILL) in the middle and started again by a supervisor. Clients repeat requests
 that were lost, and every request must be answered. A request whose answer was lost on its way is served again; the log
@@ -169,6 +171,7 @@ def main() -> None:
     options.add_argument("--connections", type=int, default=200)
     options.add_argument("--seconds", type=float, default=600.0)
     options.add_argument("--kill", action="store_true", help="kill the service in the middle and start it again")
+    options.add_argument("--no-reasons", action="store_true", help="ask for lists alone")
     options.add_argument("--governor", action="store_true", help="draw prices, and test them every five seconds")
     chosen = options.parse_args()
     generator = np.random.default_rng(0)
@@ -176,7 +179,9 @@ def main() -> None:
         folder = Path(name)
         rule_of(generator, CANDIDATES, K).write(folder / "rule")
         vectors = generator.normal(size=(N_ITEMS, DIM)).astype(np.float32)
-        lines = [json.dumps(plain(it)) for it in requests_of(generator, vectors, 500, CANDIDATES)]
+        asked_for = {"reasons": False} if chosen.no_reasons else {}
+        requests = requests_of(generator, vectors, 500, CANDIDATES)
+        lines = [json.dumps(plain(it) | asked_for) for it in requests]
         (folder / "requests").write_text("\n".join(lines), encoding="utf-8")
         more = governed(folder, int(chosen.rate * chosen.seconds)) if chosen.governor else []
         service = Supervisor(folder, more)
