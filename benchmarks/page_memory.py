@@ -219,33 +219,33 @@ METHODS: dict[str, Make] = {
 }
 
 
-def relevance(world: World, pages: Ints) -> float:
+def relevance(world: World, pages: Ints) -> Floats:
+    """Discounted scores of all pages of each user, (n_users,)."""
     flat = np.take_along_axis(world.score, pages.reshape(len(pages), -1), 1).reshape(pages.shape)
-    return float((flat @ DISCOUNT).sum())
+    return np.asarray((flat @ DISCOUNT).sum(1))
 
 
-def at_loss(make: Make, world: World, best: float, loss: float) -> tuple[float, Ints]:
+def at_loss(make: Make, world: World, best: Floats, loss: float) -> tuple[float, Ints]:
     """The trade-off with the wanted loss, and its pages."""
     low, high = -9.0, 9.0  # log-odds
     for _ in range(STEPS):
         middle = (low + high) / 2
         trade_off = float(1 / (1 + np.exp(-middle)))
         pages = make(world, trade_off)
-        low, high = (low, middle) if 1 - relevance(world, pages) / best > loss else (middle, high)
+        low, high = (low, middle) if 1 - relevance(world, pages).sum() / best.sum() > loss else (middle, high)
     return trade_off, pages
 
 
-def measures(world: World, pages: Ints, best: float) -> dict[str, Floats]:
+def measures(world: World, pages: Ints, best: Floats) -> dict[str, Floats]:
     """Figures of each user, (n_users,) each."""
-    n, rows = len(pages), np.arange(len(pages))[:, None]
-    flat = pages.reshape(n, -1)
+    rows = np.arange(len(pages))[:, None]
+    flat = pages.reshape(len(pages), -1)
     first = np.array([[it not in row[:at] for at, it in enumerate(row)] for row in flat.tolist()])
     hits, number = world.labels[rows, flat], world.labels.sum(1)
     long = 1 / np.log2(np.arange(2.0, PAGES * K + 2))
     ideal, of_page = np.cumsum(long)[np.minimum(number, PAGES * K) - 1], np.cumsum(DISCOUNT)[np.minimum(number, K) - 1]
-    own = np.take_along_axis(world.score, flat, 1).reshape(pages.shape) @ DISCOUNT
     found = {
-        "loss": 1 - own.sum(1) * n / best,
+        "loss": (best - relevance(world, pages)) / best.mean(),
         "categories seen": world.member[flat].any(1).sum(1).astype(float),
         "categories of a page": world.member[pages].any(2).sum(2).mean(1),
         "repeats": 1 - first.mean(1),

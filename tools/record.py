@@ -33,6 +33,10 @@ ORDER = {
     "dials": ("Lists put into named weights", "python benchmarks/dials.py runs/ml1m runs/cds"),
     "choice_model": ("What explains the lists of a method", "python benchmarks/choice_model.py runs/ml1m runs/cds"),
     "reasons": ("Are the reasons of new items true?", "python benchmarks/reasons.py --users 100"),
+    "surrogate": (
+        "A tree surrogate with SHAP next to the reasons",
+        "python benchmarks/surrogate.py --data ml-latest-small ml-1m amazon-cds-2014 hetrec2011-lastfm-2k",
+    ),
     "stability": ("What stays the same after a retraining", "python benchmarks/stability.py runs/ml1m"),
     "exposure": (
         "Exposure goals at equal losses",
