@@ -254,6 +254,8 @@ def run_tests(copy: Path, tests: Sequence[str], cache: Path, limit: int) -> tupl
         "0",
         "-m",
         f"not ({left_out(copy)})",
+        "-W",  # the doctests come from the source, where classes are no tests, whatever their names
+        "ignore::pytest.PytestCollectionWarning",
     ]
     command = [sys.executable, "-c", PYTEST, str(limit), *options, *tests]
     with tempfile.TemporaryFile() as output:
