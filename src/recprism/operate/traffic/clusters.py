@@ -182,7 +182,10 @@ def _moment(column: pl.Series, path: str | Path) -> pl.Series:
     """Read times: text, datetimes, or seconds since 1970; those without a zone are UTC."""
     utc = pl.Datetime("us", "UTC")
     if column.dtype == pl.String:
-        found = column.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
+        try:
+            found = column.str.to_datetime(time_unit="us", time_zone="UTC", strict=False)
+        except pl.exceptions.ComputeError:  # polars may not find any format in it
+            found = pl.repeat(None, len(column), dtype=utc, eager=True)
     elif column.dtype.is_numeric():
         found = (column * 1e6).cast(pl.Int64, strict=False).cast(utc, strict=False)
     else:
