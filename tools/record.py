@@ -50,8 +50,12 @@ ORDER = {
         "The service under load, without reasons",
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons",
     ),
+    "service_governed_reasons": (
+        "The service with a governor, and reasons",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 30 --governor",
+    ),
     "service_governed": (
-        "The service with a governor",
+        "The service with a governor, without reasons",
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons",
     ),
     "service_killed": (
