@@ -40,6 +40,8 @@ from recprism.contest.flow import solver
 from recprism.data.categories import Categories
 from recprism.data.split import Split
 
+DIGITS = 6  # of the figures in a record
+
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -60,7 +62,9 @@ def main() -> None:
         print(json.dumps(checks(given.grid, load, given.output), indent=1))
     elif given.record:
         earlier = json.loads(given.record.read_text(encoding="utf-8")) if given.record.exists() else {}
-        write_text(given.record, json.dumps(record_of(given.output, GRID, earlier), indent=1) + "\n")
+        found = json.dumps(record_of(given.output, GRID, earlier))
+        found = json.loads(found, parse_float=lambda text: round(float(text), DIGITS))
+        write_text(given.record, json.dumps(found, indent=1) + "\n")
     else:
         run(given.grid, load, given.output, given.seeds)
 

@@ -61,11 +61,19 @@ class Estimate:
         return cls(float(draws[0]), float(low[0]), float(high[0]))
 
     @classmethod
-    def mean_of(cls, several: Sequence[Estimate]) -> Estimate:
-        """Return the mean of independent figures, with its interval from theirs (MOVER: Zou and Donner, 2008)."""
-        value = np.mean([it.value for it in several])
-        below = np.linalg.norm([it.value - it.low for it in several]) / len(several)
-        above = np.linalg.norm([it.high - it.value for it in several]) / len(several)
+    def mean_of(cls, several: Mapping[str, Sequence[Estimate]]) -> Estimate:
+        """Return the mean of figures, with an interval that comes from theirs.
+
+        Figures of one data set share users, so they may err together: their distances to the ends are added. Data sets
+        are independent: the squares are added (MOVER: Zou and Donner, 2008).
+
+        Args:
+            several: Data set -> its figures.
+        """
+        every = [it for own in several.values() for it in own]
+        value = np.mean([it.value for it in every])
+        below = np.linalg.norm([sum(it.value - it.low for it in own) for own in several.values()]) / len(every)
+        above = np.linalg.norm([sum(it.high - it.value for it in own) for own in several.values()]) / len(every)
         return cls(float(value), float(value - below), float(value + above))
 
     def __str__(self) -> str:
@@ -156,7 +164,8 @@ class Pooled:
         level: The loss of NDCG@10.
         against: "greedy" or "best", the best rival other than greedy.
         worlds: Number of worlds.
-        lead: Mean lead, with an interval that comes from those of the worlds; the worlds are given.
+        lead: Mean lead, with an interval that comes from those of the worlds; the worlds are given. Worlds of one data
+            set may err together.
         above: In how many worlds the lead is above 0.
     """
 
@@ -201,15 +210,19 @@ def record_of(folder: Path, worlds: Sequence[World], earlier: Mapping[str, Any])
         path = folder / f"{it.slug}.json"
         if path.exists():
             known[it.slug] = json.loads(path.read_text(encoding="utf-8"))
-    records = [known[it.slug] for it in worlds if it.slug in known]
-    leads: dict[tuple[str, float, str], list[Estimate]] = {}
-    for cell in (cell for record in records for cell in record["cells"]):
+    recorded = {it: known[it.slug] for it in worlds if it.slug in known}
+    leads: dict[tuple[str, float, str], dict[str, list[Estimate]]] = {}
+    for world, cell in ((world, cell) for world, record in recorded.items() for cell in record["cells"]):
         for against, lead in (("greedy", cell["rivals"][0]["lead"]), ("best", cell["best"])):
-            leads.setdefault((cell["goal"], cell["level"], against), []).append(Estimate(**lead))
-    means = [
-        Pooled(*key, len(own), Estimate.mean_of(own), sum(it.value > 0 for it in own)) for key, own in leads.items()
-    ]
-    return {"worlds": records, "pooled": [asdict(it) for it in means]}
+            of_data = leads.setdefault((cell["goal"], cell["level"], against), {})
+            of_data.setdefault(world.dataset, []).append(Estimate(**lead))
+    means = [_pooled(*key, own) for key, own in leads.items()]
+    return {"worlds": list(recorded.values()), "pooled": [asdict(it) for it in means]}
+
+
+def _pooled(goal: str, level: float, against: str, leads: Mapping[str, Sequence[Estimate]]) -> Pooled:
+    every = [it for own in leads.values() for it in own]
+    return Pooled(goal, level, against, len(every), Estimate.mean_of(leads), sum(it.value > 0 for it in every))
 
 
 class _World:

@@ -125,10 +125,13 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "GOALS", ("subtopic_coverage@10", "gini@10"))
 
 
-def test_the_interval_of_a_mean_over_worlds_is_that_of_independent_draws() -> None:
+def test_the_interval_of_a_mean_takes_worlds_of_one_data_set_to_err_together() -> None:
     generator = np.random.default_rng(0)
-    worlds = [np.append(m, generator.normal(m, sd, 40_000)) for m, sd in ((0.0, 1.0), (2.0, 3.0), (1.0, 0.5))]
-    found, expected = Estimate.mean_of([Estimate.of(it) for it in worlds]), Estimate.of(np.mean(worlds, 0))
+    shared, other = generator.normal(size=(2, 40_000))
+    of_one = [np.append(m, m + sd * shared) for m, sd in ((0.0, 1.0), (2.0, 3.0))]
+    of_two = [np.append(1.0, 1.0 + 2.0 * other)]
+    several = {"one": [*map(Estimate.of, of_one)], "two": [*map(Estimate.of, of_two)]}
+    found, expected = Estimate.mean_of(several), Estimate.of(np.mean([*of_one, *of_two], 0))
     assert [found.value, found.low, found.high] == pytest.approx(
         [expected.value, expected.low, expected.high], abs=0.05
     )
