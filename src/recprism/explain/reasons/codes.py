@@ -17,8 +17,6 @@ CODE_OF_PART = {
 BY_PART = tuple(CODE_OF_PART.values())
 BY_PART_WITHOUT_HISTORY = (*BY_PART[:-1], "less_repetition")
 OF_HISTORY = PARTS.index("history")  # relevance is the first part, the history the last
-GOALS = ("coverage", "alpha_dcg", "distance", "exposure")
-"""Parts that have no value at price 0."""
 TOGETHER = "together"
 VARIETY = ("new_category", "less_repetition", "distance", "shown_nowhere_else")
 BOOSTED = "lifted_exposure"  # the code of a boost; it does not change between versions

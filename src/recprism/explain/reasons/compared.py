@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from recprism.common.ids import Id
 from recprism.explain._kernels.comparisons import compare_list
 from recprism.explain.reasons.codes import (
-    GOALS,
+    OF_HISTORY,
     ORDER,
     PINNED,
     TIED,
@@ -207,8 +207,9 @@ class Compared:
             if first is not None:
                 first["alike"] = self._alike(replaced)
             second = self._comparison(place, runner_up, from_runner_up)
+            decides = (replaced, first, from_replaced) if first else (runner_up, second, from_runner_up)
             yield {
-                "exchange": (place, at, replaced if first else runner_up, first or second, without, together),
+                "exchange": (place, at, *decides, without, together),
                 "rank": rank or None,
                 "relevance": relevance,
                 "adds": self._named(place, -1, from_empty),
@@ -220,7 +221,7 @@ class Compared:
     def _named(self, place: int, other: int, parts: list[float]) -> dict[str, float]:
         """Name the parts of a difference to the list with another item, or -1, in one place."""
         found = dict(zip(PARTS, parts, strict=True))
-        if self.boosts is not None:
+        if self.boosts is not None:  # the search knows relevance with boosts
             found["boost"] = self.boosts.difference(self.chosen, place, other)
             found["relevance"] -= found["boost"]
         return found
@@ -228,9 +229,14 @@ class Compared:
     def _comparison(self, place: int, other: int, parts: list[float]) -> dict[str, Any] | None:
         if other < 0:
             return None
-        named = self._named(place, other, parts)
-        nothing = dict.fromkeys(("alike", "without", "without_categories"))
-        return {"item": self.id_at(other), "margin": sum(parts), "parts": named, **nothing}
+        return {
+            "item": self.id_at(other),
+            "margin": sum(parts),
+            "parts": self._named(place, other, parts),
+            "alike": None,
+            "without": None,
+            "without_categories": None,
+        }
 
     def _alike(self, position: int) -> list[float] | None:
         """Return the place whose item is most like a candidate, from 1, and their cosine."""
@@ -258,7 +264,7 @@ class Compared:
             categories: Its categories if it is a newcomer; None for an item of the base list.
             base_has: The categories of the base list.
         """
-        place, at, other, against, (without, for_variety, for_history), together = own.pop("exchange")
+        place, at, other, against, parts, (without, for_variety, for_history), together = own.pop("exchange")
         own.update(_decided())
         if self.unrepaired is not self.chosen and at not in self.unrepaired:
             own["codes"] = [self.repaired_by(at)]
@@ -266,13 +272,11 @@ class Compared:
         if against is None:
             own["codes"] = [self.repaired_by(at)] if len(self.relevance) > len(self.chosen) else ["only_candidate"]
             return False
-        margin, parts, bar = against["margin"], against["parts"], bar_of(at, other)
-        own["codes"] = self.codes(at, other, of_search(parts))
-        personal = self.differences.personal
-        of_goals = GOALS if personal else (*GOALS, "history")
-        against["without"] = {"price": margin - sum(parts[name] for name in of_goals)}
+        margin, bar, personal = against["margin"], bar_of(at, other), self.differences.personal
+        own["codes"] = self.codes(at, other, parts)
+        against["without"] = {"price": margin - sum(parts[1:OF_HISTORY] if personal else parts[1:])}
         if personal:
-            against["without"]["history"] = margin - parts["history"]
+            against["without"]["history"] = margin - parts[OF_HISTORY]
         boost = 0.0 if self.boosts is None else self.boosts.relevance[at] * self.boosts.weights[place]
         if boost > 0:
             against["without"]["boost"] = float(margin - boost)
@@ -318,11 +322,6 @@ class Compared:
             for category in categories:
                 times[category] += 1
         return [[names[it] for it in sorted(some) if times[it] == 1] for some in own]
-
-
-def of_search(parts: Mapping[str, float]) -> list[float]:
-    """Return the parts of a margin as the search knows them: relevance with boosts."""
-    return [parts[name] + (parts.get("boost", 0.0) if name == "relevance" else 0.0) for name in PARTS]
 
 
 def _decided() -> dict[str, Any]:
