@@ -87,9 +87,9 @@ install = start=$$(date +%s) && $(PIP) --editable $(1) && echo $$(($$(date +%s) 
 
 # Runs tests, then prints how long the installation and the tests took; the shell's second line of `times` is about its
 # children, as 1m2.345s 0m6.789s.
-timed = start=$$(date +%s); $(1); code=$$?; times > $(VENV)/.cpu; \
+timed = start=$$(date +%s); $(1); code=$$?; times > $(VENV)/.cpu-$@; \
         installed=$$(awk '{ sum += $$1 } END { print sum + 0 }' $(VENV)/.core $(VENV)/.test); \
-        cpu=$$(awk 'NR == 2 { split($$0, t, /[ms ]+/); print int(60 * (t[1] + t[3]) + t[2] + t[4]) }' $(VENV)/.cpu); \
+        cpu=$$(awk 'NR == 2 { split($$0, t, /[ms ]+/); print int(60 * (t[1] + t[3]) + t[2] + t[4]) }' $(VENV)/.cpu-$@); \
         echo "time: installation $$installed s (once), tests $$(($$(date +%s) - start)) s, $$cpu CPU seconds"; exit $$code
 
 $(VENV)/lowest.txt: $(BIN)/python pyproject.toml tools/lowest_dependencies.py

@@ -85,6 +85,15 @@ def test_rewards_are_sums_over_the_other_side() -> None:
     assert torch.allclose(to_users(pull, items, item), by_user, atol=1e-5)
 
 
+def test_the_pulls_of_a_user_sum_to_nothing() -> None:
+    items, context = candidates(5)
+    scores = torch.linspace(1, 0, items.shape[1]).repeat(len(items), 1)
+    credit = MarginalCredit(goals={"subtopic_coverage": 1.0})
+    pull = credit.pull(items, scores, scores, 5, credit.worths(items, 5, context))
+    assert pull.abs().sum(1).min() > 0.1
+    assert pull.sum(1).abs().max() < 1e-5
+
+
 @pytest.fixture(scope="module")
 def trained(small: Dataset) -> tuple[Dataset, Split, Factors]:
     split = small.split(seed=0)

@@ -12,7 +12,7 @@ from scipy.stats import ttest_ind
 from recprism.common.shares import percent
 from recprism.errors import InputError
 from recprism.metrics.evaluation import plain_row
-from recprism.operate.experiment import FEWEST_USERS, Terms, better, not_worse, plan
+from recprism.operate.experiment import FEWEST_USERS, Plan, Size, Terms, better, not_worse, plan
 from recprism.result.effect import effect
 from recprism.runs.config import BudgetConfig
 from recprism.runs.jobs.diversify import diversify_within
@@ -32,6 +32,16 @@ def users_of_a_recommender(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def drawn(values: np.ndarray, users: int, generator: np.random.Generator) -> np.ndarray:
     return values[generator.integers(0, len(values), (EXPERIMENTS, users))]
+
+
+def test_a_plan_needs_the_users_of_its_largest_question() -> None:
+    def size(users: int | None) -> Size:
+        return Size("ndcg@10", "better", 0.2, 0.2, 0.1, 0.1, None, 0.01, users, users, "as the run says")
+
+    def users(*needed: int | None) -> int | None:
+        return Plan("run", "test", 0.8, 0.05, 0.5, tuple(map(size, needed)), ()).users
+
+    assert [users(), users(10, 300, 20), users(10, None)] == [None, 600, None]
 
 
 @pytest.mark.parametrize(("power", "alpha", "share"), [(0.8, 0.05, 0.5), (0.9, 0.1, 0.25)])

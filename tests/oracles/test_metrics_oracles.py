@@ -89,6 +89,7 @@ def ranx_answers() -> dict[str, dict[str, list[float]]]:
     return dict(json.loads(answer.stdout))
 
 
+@pytest.mark.slow
 def test_accuracy_agrees_with_ranx(name: str, case: Case, ranx_answers: dict[str, dict[str, list[float]]]) -> None:
     result = values(case, *RANX_NAMES)
     judged = np.array([bool(relevant) for relevant in case.relevant])

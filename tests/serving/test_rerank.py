@@ -237,6 +237,13 @@ def test_pins_that_cannot_be_at_their_place_are_reported(online: ServedRule) -> 
     assert [it.constraint for it in gone.unmet] == ["item i9 at place 1"]
 
 
+def test_a_pin_of_the_request_comes_before_that_of_the_export_at_the_same_place() -> None:
+    problem = world(2, pinned={1: "i4", 2: "i5"})
+    rule = served(problem, rule_of(problem, ("subtopic_coverage",), 0.2, 0.0))
+    found = rule.rank(problem.factors.user[0], history=[], constraints={"pinned": {1: "i9"}})
+    assert found.ids[:2] == ("i9", "i5")
+
+
 def test_arrays_and_lists_are_the_same(online: ServedRule, request_1: dict[str, Any]) -> None:
     some = request_1["candidates"][:2]
     wanted = online.rerank(**{**request_1, "exclude": some, "history": some}).to_dict()
@@ -265,6 +272,15 @@ def test_a_dial_raises_its_category(online: ServedRule, request_1: dict[str, Any
     more = online.rerank(**request_1, dials={"cats": 1.0}).ids
     fewer = online.rerank(**request_1, dials={"cats": -1.0}).ids
     assert len(has_cats & set(more)) > len(has_cats & set(fewer))
+
+
+@given(share=st.floats(-1, 1), scale=st.sampled_from([0.01, 1.0, 250.0]))
+def test_a_dial_adds_a_share_of_the_range_of_the_scores(share: float, scale: float) -> None:
+    problem = world(2)
+    rule = served(problem, rule_of(problem, ("subtopic_coverage",), 0.2, 0.0))
+    ids, scores = [f"i{n}" for n in range(ITEMS)], scale * np.random.default_rng(0).normal(size=ITEMS)
+    raised = scores + share * np.ptp(scores) * rule._rule.has(2)[:ITEMS]
+    assert rule.rerank(ids, scores, history=[], dials={"cats": share}).ids == rule.rerank(ids, raised, history=[]).ids
 
 
 def test_items_that_the_export_does_not_know_compete_by_score(online: ServedRule) -> None:

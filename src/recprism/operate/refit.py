@@ -119,6 +119,8 @@ def churn(before: Lists, now: Lists) -> float:
 
     >>> churn(np.array([[1, 2], [3, -1]]), np.array([[2, 5], [4, 3]]))
     0.33333333333333337
+    >>> churn(np.array([[1, GONE]]), np.array([[1, 4]]))
+    0.5
     """
     kept = np.zeros(before.shape, bool)
     for place in range(now.shape[1]):
