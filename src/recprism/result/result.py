@@ -50,19 +50,15 @@ class Home(Protocol):
     @property
     def scorer(self) -> str:
         """Kind of the model whose scores were tested, and eight letters of its content."""
-        ...
 
     def origin(self) -> dict[str, Any]:
         """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
-        ...
 
     def together_with_others(self, own: Certificate) -> Certificate:
         """Return a certificate with the confidence of all questions that its labels have answered."""
-        ...
 
     def explanation(self) -> dict[str, Any] | None:
         """Return what `recprism explain` kept; None without it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
