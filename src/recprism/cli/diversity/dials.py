@@ -37,7 +37,7 @@ def dials(
     - `recprism dials runs/x --user 17`
     - `recprism dials runs/x -o dials.csv`
     """
-    from recprism.result.result import rows_of
+    from recprism.result.lists import rows_of
     from recprism.runs.jobs.dials import UNIT, dials_of
     from recprism.runs.run import Run
     from recprism.runs.tables import require_table_name, write_table
