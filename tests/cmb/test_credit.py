@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recprism.cmb import CMB, MarginalCredit
-from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb.controls import permuted
 from recprism.cmb.credit.marginal import to_items, to_users
 from recprism.cmb.credit.worth import MARGINAL_GAINS, by_exchange, marginal_gain_of
@@ -223,6 +222,7 @@ def test_an_interrupted_search_resumes_to_the_same_bits(trained: tuple[Dataset, 
         {"relevance": 2.0},
         {"width": 0.0},
         {"rate": 0.0},
+        {"iterations": 0},
         {"diversity": {}},
         {"diversity": {"subtopic_coverage": -1.0}},
     ],
@@ -232,5 +232,3 @@ def test_bad_settings(settings: dict[str, object]) -> None:
         CMB(**settings)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         MarginalCredit({})
-    with pytest.raises(InputError):
-        DualAveragingSettings(iterations=0)

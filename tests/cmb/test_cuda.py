@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from recprism.cmb import CMB, EpsilonGreedy, MarginalCredit
-from recprism.cmb._dual_averaging import DualAveragingSettings, dual_averaging
+from recprism.cmb import CMB, EpsilonGreedy
+from recprism.cmb._dual_averaging import dual_averaging
 from recprism.cmb.credit.marginal import to_items
 from recprism.cmb.history import Progress
 from recprism.cmb.objective import Objective
@@ -143,9 +143,7 @@ def test_nothing_leaves_the_gpu_under_marginal_credit(goal: str) -> None:
     context = Context(train=split.train, categories=categories, vectors=factors.item, device="cuda")
     watch = _Waiter(space)
     with watch:
-        dual_averaging(
-            space, context, Objective(goal), MarginalCredit({goal: 1.0}), Arms(0.05, 2001), DualAveragingSettings(10)
-        )
+        dual_averaging(space, context, CMB(goal, relevance=0.5, candidates=40, width=1.0, iterations=10))
     assert watch.calls == 10
 
 

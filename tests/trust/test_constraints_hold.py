@@ -18,7 +18,7 @@ from recprism.errors import ConstraintError, InputError
 from recprism.forms import DialsForm, UserVectors
 from recprism.forms.vectors import load_export
 from recprism.models import Factors
-from recprism.result.result import lists_to_frame
+from recprism.result.lists import lists_to_frame
 from recprism.rule.goal import Goal
 from recprism.runs.config import BudgetConfig, ConstraintsConfig
 from recprism.runs.jobs.diversify import diversify_within

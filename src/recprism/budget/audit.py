@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from recprism.budget._answers import Answer, answers_of
 from recprism.budget.certificate import APPROXIMATE, Certificate
-from recprism.budget.certifying import Tests, certify_together, is_refused
 from recprism.budget.path import Path, PathPoint, point_of, require_labels, require_possible, walk
 from recprism.budget.popularity import with_popularity
 from recprism.budget.problem import Problem
@@ -17,7 +17,6 @@ from recprism.budget.question import BudgetQuestion
 from recprism.budget.segments import SegmentTable, by_segment, exposure_by_segment, item_segments, user_segments
 from recprism.common.display import Displayed
 from recprism.common.executor import Executor, LocalExecutor
-from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback, count_steps
 from recprism.common.shares import Share, share
 from recprism.errors import InputError
@@ -227,7 +226,7 @@ def cost_of_diversity(
     with executor or LocalExecutor() as workers:
         answers: list[Answer] = []
         if has_labels:
-            answers = _answers(problem.on(first.part_in(problem)), questions, workers, on_step)
+            answers = answers_of(problem.on(first.part_in(problem)), questions, workers, on_step)
         points = {goal: some_steps(steps[goal], [it.last for of, it in answers if of.goal == goal]) for goal in wanted}
         step = count_steps(on_step, "measuring the paths", sum(map(len, points.values())))
         metrics = {goal: tuple(dict.fromkeys((*labelled, *_own_metrics(goal, problem)))) for goal in wanted}
@@ -294,69 +293,6 @@ def default_goals(problem: Problem) -> tuple[str, ...]:
     goals = GOALS if len(problem.categories) else WITHOUT_CATEGORIES
     has_vectors = problem.item_vectors is not None
     return tuple(goal for goal in goals if has_vectors or Goal.parse(goal).needing("vectors") is None)
-
-
-Answer = tuple[BudgetQuestion, Certificate]
-"""A question, and its answer."""
-
-
-def _answers(
-    judge: Problem, questions: Sequence[BudgetQuestion], executor: Executor, on_step: ProgressCallback | None
-) -> list[Answer]:
-    """Answer questions on the certifying part; no path is walked further than a test needs."""
-    steps, first = {it.goal: it.steps for it in questions}, questions[0]
-    step = count_steps(on_step, "certifying, at most", sum(map(len, steps.values())))
-    error, total = 1 - first.confidence, sum(it.weight for it in questions)
-    paths, tests = {}, Tests(first.method)
-    for goal in steps:
-        own = [(it, error * it.weight / total) for it in questions if it.goal == goal]
-        paths[goal] = _until_refused(judge, own, error, tests, executor, step)
-    with phase("certifying", __name__):
-        asked = [paths[it.goal].question(it.budgets, it.weight) for it in questions]
-        found = certify_together(asked, confidence=first.confidence, method=first.method, part=judge.part, tests=tests)
-    return _rising(list(zip(questions, found, strict=True)))
-
-
-def _rising(answers: Sequence[Answer]) -> list[Answer]:
-    """Let a larger budget of a goal reach at least as far as a smaller one; budgets rise.
-
-    Weights can give a smaller budget more of the allowed error, and so a further step.
-    """
-    found: list[Answer] = []
-    for question, certificate in answers:
-        same = found and found[-1][0].goal == question.goal
-        found.append((question, certificate.within(found[-1][1]) if same else certificate))
-    return found
-
-
-def _until_refused(
-    judge: Problem,
-    asked: Sequence[tuple[BudgetQuestion, float]],
-    most: float,
-    tests: Tests,
-    executor: Executor,
-    on_point: Callable[[], None],
-) -> Path:
-    """Walk a path until no budget can certify a further point, at whatever level other questions pass on.
-
-    Args:
-        judge: What is served, on the certifying part.
-        asked: Questions about one goal, and the level that each begins with.
-        most: The largest level that a question can have.
-        tests: Remembers the tests of the points.
-        executor: Where the points are made.
-        on_point: Called after each point.
-    """
-    first, waiting = asked[0][0], list(asked)
-
-    def ends(path: Path) -> bool:
-        waiting[:] = [
-            (it, level) for it, level in waiting if not is_refused(path.question(it.budgets), level, most, tests)
-        ]
-        return not waiting
-
-    metrics = tuple(first.budgets)
-    return walk(judge, first.goal, metrics, first.steps, executor, on_point, ends, first.through)
 
 
 def _with_limits(problem: Problem, path: Path, question: BudgetQuestion, answer: Certificate) -> Path:

@@ -53,11 +53,9 @@ class PathStore(Protocol):
 
     def read(self, goal: str, kind: str) -> Mapping[float, Lists]:
         """Return trade-off -> ``(n_users, k)`` lists, as far as they are stored for the same model and data."""
-        ...
 
     def write(self, goal: str, lists: Mapping[str, Mapping[float, Lists]]) -> None:
         """Store the lists of one goal, by kind and trade-off, in one step."""
-        ...
 
 
 class Problem(Displayed):

@@ -48,7 +48,6 @@ class Ledger(PathStore, Protocol):
         self, problem: Problem, question: BudgetQuestion, on_step: ProgressCallback | None = None
     ) -> tuple[CertifiedRule, str | None]:
         """Find the rule within a budget, and say what else the labels answered."""
-        ...
 
 
 def ask(

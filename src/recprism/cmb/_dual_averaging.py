@@ -7,9 +7,7 @@ arm with the largest (sum of slopes) * a - price * |a| - a^2 / 2. This is dual a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -17,44 +15,18 @@ from torch import Tensor
 from recprism.cmb._sampling import Sampling
 from recprism.cmb.credit.marginal import MarginalCredit, to_items, to_users
 from recprism.cmb.history import Follow, History, Progress, either
-from recprism.cmb.objective import Objective
 from recprism.cmb.players.arms import Arms
-from recprism.cmb.players.play import Keep
 from recprism.cmb.search_loop import Judge, SearchResult, sum_of_magnitudes
+from recprism.cmb.settings import CMBSettings
 from recprism.cmb.space import FactorSpace
-from recprism.common.checks import AMOUNT, COUNT, POSITIVE, Check, Checked
 from recprism.common.threads import one_thread
 from recprism.metrics import Context
-
-
-@dataclass(frozen=True)
-class DualAveragingSettings(Checked):
-    """Settings of the search with marginal credit.
-
-    Attributes:
-        iterations: Number of steps.
-        k: Length of the lists.
-        rate: How far a player with an average, steady reward moves in total, in units of ``max_step``.
-        price: What an arm must earn to be taken, in the same units. A larger price leaves more players at exactly 0.
-        keep: Which perturbation is the result: that of the last iteration, or of the one with the highest reward.
-    """
-
-    iterations: int = 40
-    k: int = 10
-    rate: float = 0.2
-    price: float = 0.0
-    keep: Keep = "last"
-
-    rules: ClassVar[Mapping[str, Check]] = {"iterations": COUNT, "k": COUNT, "rate": POSITIVE, "price": AMOUNT}
 
 
 def dual_averaging(
     space: FactorSpace,
     context: Context,
-    objective: Objective,
-    credit: MarginalCredit,
-    arms: Arms,
-    settings: DualAveragingSettings,
+    asked: CMBSettings,
     *,
     follow: Follow | None = None,
     resume: Progress | None = None,
@@ -65,35 +37,34 @@ def dual_averaging(
     Args:
         space: What is perturbed.
         context: What the metrics look at.
-        objective: What is measured in every iteration; with ``keep="best"`` it decides what is kept.
-        credit: What each player is paid for.
-        arms: The values that players choose from.
-        settings: Number of iterations, list length, rate, price and what to keep.
+        asked: The objective, which is measured in every iteration and decides with ``keep="best"`` what is kept; what
+            each player is paid for; the arms; and the number of iterations, list length, rate and price.
         follow: Called with the progress after every iteration.
         resume: The progress of an earlier search.
         sampling: Which users are ranked in each iteration; None for all.
     """
+    objective, credit, arms = asked.objective, asked.marginal_credit, asked.arms
     judge = Judge(space, context, objective, sampling)
     slopes = kept = torch.zeros(space.n_players, device=context.device)
     if resume is not None and resume.steps:
         slopes, kept = (torch.as_tensor(resume.arrays[name]).to(slopes) for name in ("slopes", "kept"))
     history = History(objective, resume.steps if resume is not None else ())
-    for number in range(len(history), settings.iterations):
-        values = best_arms(slopes, arms, settings)
+    for number in range(len(history), asked.iterations):
+        values = best_arms(slopes, arms, asked)
         size = sum(map(sum_of_magnitudes, _by_side(values, space)), 0.0)
-        is_best, rewards = _step(judge.at(number), values, size, credit, settings.k, history)
+        is_best, rewards = _step(judge.at(number), values, size, credit, asked.k, history)
         slopes = slopes + torch.cat(rewards)
-        kept = values if settings.keep == "last" else either(is_best, values, kept)
+        kept = values if asked.keep == "last" else either(is_best, values, kept)
         if follow is not None:
             follow(Progress(history.steps(), {"slopes": slopes.cpu().numpy(), "kept": kept.cpu().numpy()}))
-    found = best_arms(slopes, arms, settings) if settings.keep == "last" else kept
+    found = best_arms(slopes, arms, asked) if asked.keep == "last" else kept
     return SearchResult(found, history.steps())
 
 
-def best_arms(slopes: Tensor, arms: Arms, settings: DualAveragingSettings) -> Tensor:
+def best_arms(slopes: Tensor, arms: Arms, asked: CMBSettings) -> Tensor:
     """(n_players,) the value of each player's best arm, from the sums of its rewards."""
-    wanted = slopes * (settings.rate * arms.max_step / settings.iterations)
-    wanted = wanted.sign() * (wanted.abs() - settings.price * arms.max_step).clamp(min=0)
+    wanted = slopes * (asked.rate * arms.max_step / asked.iterations)
+    wanted = wanted.sign() * (wanted.abs() - asked.lambda1 * arms.max_step).clamp(min=0)
     gap = 2 * arms.max_step / (arms.count - 1)
     nearest = ((wanted.clamp(-arms.max_step, arms.max_step) + arms.max_step) / gap).round().long()
     return arms.on(slopes.device)[nearest]

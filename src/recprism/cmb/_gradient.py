@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.cmb.history import Follow, History, Progress
-from recprism.cmb.objective import Objective
 from recprism.cmb.search_loop import Judge, SearchResult
+from recprism.cmb.settings import CMBSettings
 from recprism.cmb.space import FactorSpace
 from recprism.common.threads import one_thread
 from recprism.errors import InputError
@@ -22,28 +21,10 @@ SMOOTH = {"ilad": 1.0, "ilad_paper": 0.5}
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
-@dataclass(frozen=True)
-class GradientSettings:
-    """Settings of the gradient variant.
-
-    Attributes:
-        iterations: Number of steps.
-        k: Length of the lists.
-        learning_rate: Of Adam, in units of the arms.
-        max_step: Every entry is clipped to [-max_step, max_step].
-    """
-
-    iterations: int = 200
-    k: int = 20
-    learning_rate: float = 0.01
-    max_step: float = 0.3
-
-
 def gradient_search(
     space: FactorSpace,
     context: Context,
-    objective: Objective,
-    settings: GradientSettings,
+    asked: CMBSettings,
     *,
     follow: Follow | None = None,
     resume: Progress | None = None,
@@ -53,25 +34,25 @@ def gradient_search(
     Args:
         space: What is perturbed.
         context: What the metrics look at.
-        objective: ILAD alone.
-        settings: Iterations, list length, learning rate and bounds.
+        asked: The objective, which is ILAD alone; iterations, list length, learning rate and bounds.
         follow: Called with the progress after every iteration.
         resume: The progress of an earlier search.
     """
+    objective = asked.objective
     if objective.accuracy is not None or objective.diversity not in SMOOTH:
         raise InputError(
             f"the gradient variant needs a differentiable objective, {' or '.join(SMOOTH)} alone; got {objective.name}"
         )
     factor = SMOOTH[str(objective.diversity)]
     values = torch.zeros(space.n_players, device=context.device, requires_grad=True)
-    optimiser = torch.optim.Adam([values], lr=settings.learning_rate)
+    optimiser = torch.optim.Adam([values], lr=asked.learning_rate)
     judge = Judge(space, context, objective)
     history = History(objective, resume.steps if resume is not None else ())
     if resume is not None:
         _restore(values, optimiser, resume)
-    for _ in range(len(history), settings.iterations):
-        history.add(judge.outcome(values.detach(), settings.k))
-        lists = space.lists(values.detach(), settings.k)
+    for _ in range(len(history), asked.iterations):
+        history.add(judge.outcome(values.detach(), asked.k))
+        lists = space.lists(values.detach(), asked.k)
         with one_thread():  # several threads add up the gradient in any order, which changes bits
             psi = factor * soft_ilad(space.vectors(values), lists)
             size = values.abs().sum()
@@ -80,7 +61,7 @@ def gradient_search(
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         with torch.no_grad():
-            values.clamp_(-settings.max_step, settings.max_step)
+            values.clamp_(-asked.max_step, asked.max_step)
         if follow is not None:
             follow(Progress(history.steps(), _state(values, optimiser)))
     return SearchResult(values.detach(), history.steps())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recprism.cmb._dual_averaging import dual_averaging
-from recprism.cmb._gradient import GradientSettings, gradient_search
+from recprism.cmb._gradient import gradient_search
 from recprism.cmb._metric_values import users_named
 from recprism.cmb._resuming import checkpoint_key, checkpointed
 from recprism.cmb._sampling import Sampling, sampling_for
@@ -107,16 +107,9 @@ def _search(
     """Run the search that the settings ask for; ``key`` gives the checkpoint key."""
     follow, resume = checkpointed(key, follow, resume)
     if isinstance(space, FactorSpace) and asked.credit == "marginal":
-        return dual_averaging(
-            *(space, context, asked.objective, asked.marginal_credit, asked.arms),
-            asked.dual_averaging_settings,
-            follow=follow,
-            resume=resume,
-            sampling=sampling,
-        )
+        return dual_averaging(space, context, asked, follow=follow, resume=resume, sampling=sampling)
     if isinstance(space, FactorSpace) and asked.policy == "gradient":
-        ascent = GradientSettings(asked.iterations, asked.k, asked.learning_rate, asked.max_step)
-        return gradient_search(space, context, asked.objective, ascent, follow=follow, resume=resume)
+        return gradient_search(space, context, asked, follow=follow, resume=resume)
     policy = make_policy(asked.policy, **{name: getattr(asked, name) for name in POLICY_SETTINGS[asked.policy]})
     return search(
         *(space, context, asked.objective, policy, asked.arms, asked.search_settings),

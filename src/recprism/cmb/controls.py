@@ -45,18 +45,6 @@ def noise(shape: tuple[int, int], max_step: float, seed: int, share: float = 0.1
     return torch.where(chosen, uniform * max_step, 0.0).to(torch.float32).view(shape)
 
 
-def _all(delta: Tensor, order: Tensor) -> Tensor:
-    return delta.flatten()[order.flatten().argsort()].view_as(delta)
-
-
-def _in_rows(delta: Tensor, order: Tensor) -> Tensor:
-    return delta.gather(1, order.argsort(1))
-
-
-def _in_columns(delta: Tensor, order: Tensor) -> Tensor:
-    return delta.gather(0, order.argsort(0))
-
-
 def control_perturbations(base: Factors, change: Perturbation, max_step: float, seed: int) -> dict[str, Perturbation]:
     """Return changes of the same sides that were not learned.
 
@@ -78,4 +66,8 @@ def control_perturbations(base: Factors, change: Perturbation, max_step: float, 
     }
 
 
-SHUFFLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"all": _all, "item": _in_rows, "factor": _in_columns}
+SHUFFLES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "all": lambda delta, order: delta.flatten()[order.flatten().argsort()].view_as(delta),
+    "item": lambda delta, order: delta.gather(1, order.argsort(1)),
+    "factor": lambda delta, order: delta.gather(0, order.argsort(0)),
+}

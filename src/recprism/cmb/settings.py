@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from recprism.cmb._dual_averaging import DualAveragingSettings
 from recprism.cmb._sampling import UsersPerStep, require_users_per_step
 from recprism.cmb.credit import CREDITS
 from recprism.cmb.credit.marginal import MarginalCredit
@@ -141,11 +140,6 @@ class CMBSettings:
         return MarginalCredit(self.objective.goals, self.relevance, self.candidates, self.width)
 
     @property
-    def dual_averaging_settings(self) -> DualAveragingSettings:
-        """The settings of the search with marginal credit."""
-        return DualAveragingSettings(self.iterations, self.k, self.rate, self.lambda1, self.keep)
-
-    @property
     def search_settings(self) -> SearchSettings:
         """The settings of the search with shared credit."""
         return SearchSettings(self.iterations, self.k, self.ties, self.keep, self.patience)
@@ -161,7 +155,7 @@ RULES: dict[str, Check] = {
     "candidates": MarginalCredit.rules["candidates"],
     "width": MarginalCredit.rules["width"],
     "reward_on": OneOf(("train", "validation", "test")),
-    "rate": DualAveragingSettings.rules["rate"],
+    "rate": POSITIVE,
     "policy": OneOf(tuple(POLICY_SETTINGS)),
     "learning_rate": POSITIVE,
     "max_step": Arms.rules["max_step"],

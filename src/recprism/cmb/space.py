@@ -29,15 +29,12 @@ class Space(Protocol):
     @property
     def n_players(self) -> int:
         """Number of players."""
-        ...
 
     def lists(self, values: Tensor, k: int) -> Tensor:
         """(n_users, k) item numbers, -1 in empty places, under the perturbation ``values`` (n_players,)."""
-        ...
 
     def vectors(self, values: Tensor) -> Tensor:
         """(n_items, d) perturbed item vectors, for metrics that take distances between them."""
-        ...
 
 
 class FactorSpace:
@@ -185,7 +182,6 @@ class Scorer(Protocol):
 
     def scores(self, first: int, last: int, item_features: Tensor) -> Tensor:
         """(last - first, n_items) scores of users first .. last - 1 under the given features."""
-        ...
 
 
 class ScorerSpace:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recprism.common.files import atomic_path
 from recprism.errors import InputError
 
 CONTENTS = "contents"
@@ -91,3 +92,35 @@ def require_bound(path: Path, noted: Mapping[str, str], now: Mapping[str, str], 
                 f"{path}: made from another {name} than the one next to it, so the files are of different runs or "
                 f"versions; {advice}"
             )
+
+
+def save_arrays(path: Path, tensors: Mapping[str, NDArray[Any]], **belong_with: str) -> None:
+    """Write arrays to a safetensors file that records the hash of its own content.
+
+    Args:
+        path: The file.
+        tensors: Name -> array.
+        **belong_with: Name of a file that the arrays belong with -> its hash.
+    """
+    from safetensors.numpy import save_file
+
+    arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+    with atomic_path(path) as temporary:
+        save_file(arrays, temporary, note(**{CONTENTS: contents_of(tensors), **belong_with}))
+
+
+def load_arrays(path: Path, advice: str, *belong_with: Path) -> dict[str, NDArray[Any]]:
+    """Read what :func:`save_arrays` wrote.
+
+    Args:
+        path: The file.
+        advice: What to do about files that do not belong together.
+        *belong_with: The files that the arrays must belong with.
+    """
+    from safetensors.numpy import load_file
+
+    noted = noted_in_tensors(path)
+    require_bound(path, noted, {file.name: hash_of(file) for file in belong_with}, advice)
+    arrays: dict[str, NDArray[Any]] = load_file(path)
+    require_contents(path, arrays, noted, advice)
+    return arrays

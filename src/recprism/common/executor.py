@@ -54,7 +54,6 @@ class Executor(Protocol):
         Returns:
             The results, in the order of the pieces.
         """
-        ...
 
 
 class LocalExecutor:

@@ -10,16 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recprism.common.bound import (
-    CONTENTS,
-    contents_of,
-    hash_of,
-    note,
-    noted_in_tensors,
-    require_bound,
-    require_contents,
-)
-from recprism.common.files import atomic_path, write_text
+from recprism.common.bound import hash_of, load_arrays, noted_in_tensors, require_bound, save_arrays
+from recprism.common.files import write_text
 
 IDS_WRITTEN = 1_000_000
 
@@ -42,15 +34,10 @@ def write_with_ids(
         settings: How the arrays were made.
         made_from: Hashes of other files that the arrays belong to.
     """
-    from safetensors.numpy import save_file
-
     about = {"user_ids": _written(user_ids), "item_ids": _written(item_ids), "settings": dict(settings)}
     id_file, text = path.with_suffix(".json"), json.dumps(about, ensure_ascii=False)
-    hashes = {CONTENTS: contents_of(tensors), id_file.name: hash_of(text.encode()), **(made_from or {})}
     write_text(id_file, text)
-    with atomic_path(path) as temporary:
-        arrays = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
-        save_file(arrays, temporary, note(**hashes))
+    save_arrays(path, tensors, **{id_file.name: hash_of(text.encode()), **(made_from or {})})
 
 
 def read_with_ids(
@@ -63,14 +50,12 @@ def read_with_ids(
         advice: What to do about files that do not belong together.
         mapped: The arrays, if they are read already; their contents are then not compared with the record.
     """
-    from safetensors.numpy import load_file
-
-    tensors = load_file(path) if mapped is None else mapped
-    ids, noted = path.with_suffix(".json"), noted_in_tensors(path)
-    require_bound(path, noted, {ids.name: hash_of(ids)}, advice)
+    ids = path.with_suffix(".json")
     if mapped is None:
-        require_contents(path, tensors, noted, advice)
-    return tensors, json.loads(ids.read_text(encoding="utf-8"))
+        mapped = load_arrays(path, advice, ids)
+    else:
+        require_bound(path, noted_in_tensors(path), {ids.name: hash_of(ids)}, advice)
+    return mapped, json.loads(ids.read_text(encoding="utf-8"))
 
 
 def tensor_names(path: Path) -> set[str]:

@@ -143,15 +143,8 @@ class Split(Displayed):
 
     def refit(self) -> Split:
         """Return the split for the final training: validation joins the training part, test stays."""
-        return Split(
-            self.seen_before_test,
-            SparseRows.empty(self.train.shape),
-            self.test,
-            self.user_ids,
-            self.item_ids,
-            {**self.settings, "refit": True},
-            order=self.order,
-        )
+        nothing, settings = SparseRows.empty(self.train.shape), {**self.settings, "refit": True}
+        return replace(self, train=self.seen_before_test, validation=nothing, settings=settings, train_order=None)
 
 
 def split_interactions(

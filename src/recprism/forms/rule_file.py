@@ -240,9 +240,7 @@ class RuleFile:
         n, entries = len(self.item_ids), len(self.indices)
         return (
             n > 0
-            and self.indptr.shape == (n + 1,)
-            and (int(self.indptr[0]), int(self.indptr[-1])) == (0, entries)
-            and bool((np.diff(self.indptr) >= 0).all())
+            and _divides(self.indptr, n, entries)
             and self.shares.shape == (entries,)
             and len(self.unit) in (1, n)
             and (not entries or 0 <= int(self.indices.min()) <= int(self.indices.max()) < len(self.names))
@@ -255,11 +253,7 @@ class RuleFile:
         indptr, indices = self.field_indptr, self.field_indices
         if indptr is None or indices is None:
             return indptr is None and indices is None and not self.fields
-        return (
-            indptr.shape == (n_items * len(self.fields) + 1,)
-            and (int(indptr[0]), int(indptr[-1])) == (0, len(indices))
-            and bool((np.diff(indptr) >= 0).all())
-        )
+        return _divides(indptr, n_items * len(self.fields), len(indices))
 
     def _histories_fit(self, n_items: int) -> bool:
         users, indptr, items = self.history_users, self.history_indptr, self.history_items
@@ -267,11 +261,15 @@ class RuleFile:
             return users is None and indptr is None and items is None and self.histories_of is None
         return (
             self.histories_of is not None
-            and indptr.shape == (len(users) + 1,)
-            and (int(indptr[0]), int(indptr[-1])) == (0, len(items))
-            and bool((np.diff(indptr) >= 0).all())
+            and _divides(indptr, len(users), len(items))
             and (not len(items) or 0 <= int(items.min()) <= int(items.max()) < n_items)
         )
+
+
+def _divides(indptr: NDArray[np.int64], rows: int, entries: int) -> bool:
+    """Whether ``indptr`` divides so many entries into so many rows."""
+    ends_fit = indptr.shape == (rows + 1,) and (int(indptr[0]), int(indptr[-1])) == (0, entries)
+    return ends_fit and bool((np.diff(indptr) >= 0).all())
 
 
 def _rows_of(indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> list[tuple[int, ...]]:

@@ -6,6 +6,7 @@ In this module, exposure is the ``(n_items,)`` number of lists with each item.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from torch import Tensor
 from recprism.errors import InputError
 from recprism.metrics.context import Context
 from recprism.metrics.lists import Lists
-from recprism.metrics.metric import Metric, register, register_family
+from recprism.metrics.metric import Metric, MetricFunction, register, register_family
 
 OFTEN = 5  # lists, for ``shown_often``; ``shown_N_times`` names another number
 
@@ -117,61 +118,44 @@ def _novelty(lists: Lists, context: Context) -> Tensor:
     return lists.totals(key, context.keep(key, lambda: self_information(context.popularity))) / lists.lengths
 
 
-_EMPTY_LISTS = "Empty places are not counted."
 _LEFT_OUT = "Users with an empty list are left out."
 
-register(
-    Metric(
-        "catalogue_coverage",
-        lambda lists, _: prediction_coverage(lists.exposure),
-        summary="Prediction coverage: share of the catalogue that is in at least one list.",
-        per_user=False,
-        empties=_EMPTY_LISTS,
-    )
-)
+
+def _of_all_lists(name: str, function: MetricFunction, summary: str, **facts: Any) -> Metric:
+    """Return a metric with one value for all lists together."""
+    about = {"empties": "Empty places are not counted.", **facts}
+    return Metric(name, function, summary=summary, per_user=False, **about)
 
 
 def _shown_often(name: str, times: int) -> Metric:
-    return Metric(
-        name,
-        lambda lists, _: shown_often(lists.exposure, times),
-        summary=f"Share of the catalogue that is in at least {times} lists.",
-        per_user=False,
-        empties=_EMPTY_LISTS,
-    )
+    summary = f"Share of the catalogue that is in at least {times} lists."
+    return _of_all_lists(name, lambda lists, _: shown_often(lists.exposure, times), summary)
 
 
-register(_shown_often("shown_often", OFTEN))
-register_family("shown_N_times", _shown_often)
-register(
-    Metric(
+for _metric in (
+    _of_all_lists(
+        "catalogue_coverage",
+        lambda lists, _: prediction_coverage(lists.exposure),
+        "Prediction coverage: share of the catalogue that is in at least one list.",
+    ),
+    _shown_often("shown_often", OFTEN),
+    _of_all_lists(
         "gini",
         lambda lists, _: gini(lists.exposure),
-        summary="How unequally the places are given to items.",
+        "How unequally the places are given to items.",
         higher_is_better=False,
-        per_user=False,
-        empties=_EMPTY_LISTS,
-    )
-)
-register(
-    Metric(
+    ),
+    _of_all_lists(
         "exposure_entropy",
         lambda lists, _: exposure_entropy(lists.exposure),
-        summary="How evenly the places are given to items; 1 if evenly to all.",
-        per_user=False,
-        empties=_EMPTY_LISTS,
-    )
-)
-register(
-    Metric(
+        "How evenly the places are given to items; 1 if evenly to all.",
+    ),
+    _of_all_lists(
         "personalisation",
         _personalisation,
-        summary="How little the lists of two users have in common, on average.",
-        per_user=False,
+        "How little the lists of two users have in common, on average.",
         empties=_LEFT_OUT,
-    )
-)
-register(
+    ),
     Metric(
         "tail_share",
         _tail_share,
@@ -179,9 +163,7 @@ register(
         needs=("popularity",),
         empties=_LEFT_OUT,
         options={"head_share": 0.8},
-    )
-)
-register(
+    ),
     Metric(
         "novelty",
         _novelty,
@@ -189,5 +171,7 @@ register(
         bounds=(0.0, math.inf),
         needs=("popularity",),
         empties=_LEFT_OUT,
-    )
-)
+    ),
+):
+    register(_metric)
+register_family("shown_N_times", _shown_often)

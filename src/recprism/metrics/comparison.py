@@ -17,6 +17,9 @@ from recprism.metrics.statistics import Array, bootstrap_means, percentile_inter
 if TYPE_CHECKING:
     import polars as pl
 
+Tested = tuple[float, float | None, float | None]
+"""The p-value of a difference, and the ends of its interval."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -119,25 +122,17 @@ def compare(
     if not names:
         raise InputError("the two evaluations have no metric in common; evaluate both with the same names")
     paired = [name for name in names if name in a.values]
-    tested: dict[str, _Tested] = {}
+    tested: dict[str, Tested] = {}
     if paired:
         generator = random_generator(seed)
         differences = np.stack([b.values[name] - a.values[name] for name in paired], axis=1)
         p_values = sign_flip_test(differences, flips, generator)
         low, high = percentile_interval(bootstrap_means(differences, bootstrap, generator), level)
-        rows = zip(p_values.tolist(), _or_none(low), _or_none(high), strict=True)
-        tested = {name: _Tested(*row) for name, row in zip(paired, rows, strict=True)}
+        tested = dict(zip(paired, zip(p_values.tolist(), _or_none(low), _or_none(high), strict=True), strict=True))
     return Comparison(tuple(_difference(a, b, name, tested.get(name)) for name in names), level)
 
 
-@dataclass(frozen=True)
-class _Tested:
-    p_value: float
-    low: float | None
-    high: float | None
-
-
-def _difference(a: Evaluation, b: Evaluation, name: str, tested: _Tested | None) -> Difference:
+def _difference(a: Evaluation, b: Evaluation, name: str, tested: Tested | None) -> Difference:
     score = a[name]
     if tested is None:
         return _row(score, score.mean, b[name].mean, score.n_users, None)
@@ -147,22 +142,12 @@ def _difference(a: Evaluation, b: Evaluation, name: str, tested: _Tested | None)
     return _row(score, float(a.values[name][both].mean()), float(b.values[name][both].mean()), int(both.sum()), tested)
 
 
-def _row(score: Score, a: float, b: float, n_users: int, tested: _Tested | None) -> Difference:
+def _row(score: Score, a: float, b: float, n_users: int, tested: Tested | None) -> Difference:
     change = b - a
     better = None if score.higher_is_better is None or not change else (change > 0) == score.higher_is_better
-    return Difference(
-        score.metric,
-        score.k,
-        a,
-        b,
-        change,
-        change / a if a else None,
-        tested.low if tested else None,
-        tested.high if tested else None,
-        tested.p_value if tested else None,
-        n_users,
-        better,
-    )
+    p_value, low, high = tested or (None, None, None)
+    relative = change / a if a else None
+    return Difference(score.metric, score.k, a, b, change, relative, low, high, p_value, n_users, better)
 
 
 def _or_none(ends: Array) -> list[float | None]:

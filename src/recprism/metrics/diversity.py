@@ -144,33 +144,24 @@ register(
     )
 )
 
-register(
-    Metric(
+for _name, _function, _summary in (
+    (
         "subtopic_coverage",
         lambda lists, context: subtopic_coverage(lists.growth.covered, context.categories.n_present),
-        summary="Share of the catalogue's categories that the list covers.",
-        needs=("categories",),
-        empties=_BY_CATEGORY,
-    )
-)
-register(
-    Metric(
+        "Share of the catalogue's categories that the list covers.",
+    ),
+    (
         "subtopic_coverage_shared",
         lambda lists, context: subtopic_coverage(lists.growth.shared, context.categories.n_present),
-        summary="Subtopic coverage where an item shares one unit among its categories, and a category is full at one.",
-        needs=("categories",),
-        empties=_BY_CATEGORY,
-    )
-)
-register(
-    Metric(
+        "Subtopic coverage where an item shares one unit among its categories, and a category is full at one.",
+    ),
+    (
         "subtopic_entropy",
         lambda lists, context: subtopic_entropy(lists.growth.entropy, context.categories.n_present),
-        summary="How evenly the list is spread over categories; 1 if evenly over all of the catalogue's.",
-        needs=("categories",),
-        empties=_BY_CATEGORY,
-    )
-)
+        "How evenly the list is spread over categories; 1 if evenly over all of the catalogue's.",
+    ),
+):
+    register(Metric(_name, _function, summary=_summary, needs=("categories",), empties=_BY_CATEGORY))
 
 
 def _vectors(context: Context, of: str) -> Vectors:

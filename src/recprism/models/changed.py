@@ -13,19 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from recprism.common.bound import (
-    CONTENTS,
-    contents_of,
-    hash_of,
-    note,
-    noted_in_tensors,
-    require_bound,
-    require_contents,
-)
-from recprism.common.files import atomic_path, write_text
+from recprism.common.bound import hash_of, load_arrays, save_arrays
+from recprism.common.files import write_text
 from recprism.errors import InputError
 from recprism.models.factors import Factors
 from recprism.models.perturbation import Perturbation
@@ -75,32 +66,25 @@ class ChangedVectors:
             made_from: Hashes of other files that the base factors belong with.
             base_folder: Where to write the base factors, if not into the same folder.
         """
-        from safetensors.numpy import save_file
-
         base_file = (base_folder or folder) / "factors.safetensors"
         sides = {"item": self.change.item, "user": self.change.user}
-        arrays = {name: np.ascontiguousarray(side.cpu().numpy()) for name, side in sides.items() if side is not None}
+        arrays = {name: side.cpu().numpy() for name, side in sides.items() if side is not None}
         text = json.dumps({"settings": self.settings, "history": self.history, "converged": self.converged})
         self.base.save(base_file, made_from=made_from)
         write_text(folder / "cmb.json", text)
-        bound = {CONTENTS: contents_of(arrays), "cmb.json": hash_of(text.encode()), base_file.name: hash_of(base_file)}
-        with atomic_path(folder / "delta.safetensors") as temporary:
-            save_file(arrays, temporary, note(**bound))
+        bound = {"cmb.json": hash_of(text.encode()), base_file.name: hash_of(base_file)}
+        save_arrays(folder / "delta.safetensors", arrays, **bound)
 
     @classmethod
     def load(cls, folder: Path, *, base_folder: Path | None = None) -> ChangedVectors:
         """Read what ``save`` wrote; arguments as there."""
         from safetensors import SafetensorError
-        from safetensors.numpy import load_file
 
         delta, base_file = folder / "delta.safetensors", (base_folder or folder) / "factors.safetensors"
-        hashes = {file.name: hash_of(file) for file in (folder / "cmb.json", base_file)}
-        noted, again = noted_in_tensors(delta), "run `recprism search` again with --overwrite"
-        require_bound(delta, noted, hashes, again)
+        again = "run `recprism search` again with --overwrite"
         try:
+            arrays = load_arrays(delta, again, folder / "cmb.json", base_file)
             about = json.loads((folder / "cmb.json").read_text(encoding="utf-8"))
-            arrays = load_file(delta)
-            require_contents(delta, arrays, noted, again)
             change = Perturbation(**{name: torch.from_numpy(array) for name, array in arrays.items()})
             facts = about["settings"], tuple(about["history"]), bool(about["converged"])
         except FileNotFoundError as missing:

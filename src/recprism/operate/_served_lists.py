@@ -44,11 +44,6 @@ class ServedLists:
     places: int
     short: int
 
-    @property
-    def n_lists(self) -> int:
-        """Number of lists on all days."""
-        return sum(len(users) for users in self.users.values())
-
     def notes(self, k: int) -> tuple[str, ...]:
         """Describe what was skipped."""
         counted = (

@@ -205,10 +205,10 @@ def not_worse(metric: str, base: Array, new: Array, margin: float, terms: Terms)
         margin: Share of the base that may be lost.
         terms: Power, alpha and share.
     """
-    means, deviations = (base.mean(), new.mean()), (base.std(ddof=1), new.std(ddof=1))
-    loss = max(0.0, 1 - float(means[1] / means[0]))
-    distance = float((margin - loss) * means[0])
-    facts = (float(means[0]), float(means[1]), float(deviations[0]), float(deviations[1]), margin, distance)
+    moments = _moments(base, new)
+    loss = max(0.0, 1 - float(np.divide(moments[1], moments[0])))  # a mean of 0 makes it 0
+    distance = (margin - loss) * moments[0]
+    facts = (*moments, margin, distance)
     if distance <= 0:
         why = f"the run itself loses {loss:.2%}, so no number of users shows that it keeps within {margin:.2%}"
         return Size(metric, "not worse", *facts, None, None, why)
@@ -219,14 +219,7 @@ def not_worse(metric: str, base: Array, new: Array, margin: float, terms: Terms)
 def better(metric: str, base: Array, new: Array, retained: float, terms: Terms) -> Size:
     """Compute the size of a test that the two means differ by ``retained`` times the measured gain."""
     gain = float(new.mean() - base.mean())
-    facts = (
-        float(base.mean()),
-        float(new.mean()),
-        float(base.std(ddof=1)),
-        float(new.std(ddof=1)),
-        None,
-        retained * gain,
-    )
+    facts = (*_moments(base, new), None, retained * gain)
     higher = parse(metric)[0].higher_is_better is not False
     if (gain > 0) != higher or gain == 0:
         return Size(metric, "better", *facts, None, None, "the run does not improve it, so there is nothing to find")
@@ -235,14 +228,16 @@ def better(metric: str, base: Array, new: Array, retained: float, terms: Terms) 
     return Size(metric, "better", *facts, *users, f"two-sided, if it truly changes by {change:+.2%}")
 
 
+def _moments(base: Array, new: Array) -> tuple[float, float, float, float]:
+    """Return both means, then both standard deviations."""
+    return float(base.mean()), float(new.mean()), float(base.std(ddof=1)), float(new.std(ddof=1))
+
+
 def _without_users(change: Comparison, metric: str, margin: float | None) -> Size:
-    row, question = change[metric], _question(margin)
+    row = change[metric]
+    question: Question = "better" if margin is None else "not worse"
     why = "it is one number for all lists of an arm, without a value per user to test; watch it"
     return Size(metric, question, row.a, row.b, math.nan, math.nan, margin, row.difference, None, None, why)
-
-
-def _question(margin: float | None) -> Question:
-    return "better" if margin is None else "not worse"
 
 
 def _judged(base: Array, new: Array) -> tuple[Array, Array]:

@@ -22,7 +22,6 @@ from recprism.budget.within import CertifiedRule, ask
 from recprism.common.bound import contents_of, hash_of
 from recprism.common.display import Displayed
 from recprism.common.files import require_new_folder
-from recprism.common.ids import as_id_array, id_positions, id_series
 from recprism.common.progress import ProgressCallback
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS
@@ -36,6 +35,7 @@ from recprism.forms.steering import Steered, steer
 from recprism.metrics import Comparison, Evaluation, compare
 from recprism.metrics.registry import metric_of_goal, with_gini
 from recprism.models.changed import ChangedVectors
+from recprism.result.lists import lists_to_frame, rows_of
 from recprism.rule.constraints.violations import Violations
 from recprism.rule.goal import Goal
 from recprism.rule.rule import Rule
@@ -50,19 +50,15 @@ class Home(Protocol):
     @property
     def scorer(self) -> str:
         """Kind of the model whose scores were tested, and eight letters of its content."""
-        ...
 
     def origin(self) -> dict[str, Any]:
         """Return the names of the run and of the result, and the fingerprint of the run, for what is exported."""
-        ...
 
     def together_with_others(self, own: Certificate) -> Certificate:
         """Return a certificate with the confidence of all questions that its labels have answered."""
-        ...
 
     def explanation(self) -> dict[str, Any] | None:
         """Return what `recprism explain` kept; None without it."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -396,33 +392,8 @@ class Result(Displayed):
         }
 
     def _facts(self) -> dict[str, Any]:
-        facts: dict[str, Any] = {"goal": self.towards, "trade_off": self.trade_off}
         changes = {row.name: row.relative for row in self.change.rows if row.relative is not None}
         shown = (self._metrics[0], f"ndcg@{self.problem.k}")
-        facts |= {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}
-        if self.certificate is not None:
-            facts["certified"] = self.is_changed
-        return facts
-
-
-def rows_of(model: Any, users: Any) -> NDArray[np.int64]:
-    """Return ``(n,)`` row numbers of user ids; all of them for None."""
-    if users is None:
-        return np.arange(model.n_users)
-    wanted = [users] if np.isscalar(users) else users
-    return id_positions(as_id_array(wanted, "user", distinct=False), model.user_ids, "user")
-
-
-def lists_to_frame(model: Any, users: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> pl.DataFrame:
-    """Return ``(n, k)`` item numbers, -1 in empty places, as a long table."""
-    filled = items >= 0
-    rank = np.broadcast_to(np.arange(1, items.shape[1] + 1), items.shape)
-    owner = np.broadcast_to(users[:, None], items.shape)
-    return pl.DataFrame(
-        {
-            "user_id": id_series(model.user_ids[owner[filled]]),
-            "item_id": id_series(model.item_ids[items[filled]]),
-            "rank": rank[filled].astype(np.int32),
-            "score": scores[filled],
-        }
-    )
+        moved = {name: f"{100 * changes[name]:+.1f} %" for name in shown if name in changes}
+        certified = {} if self.certificate is None else {"certified": self.is_changed}
+        return {"goal": self.towards, "trade_off": self.trade_off, **moved, **certified}

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from recprism.errors import InputError
+from recprism.metrics.metric import plain_name
 from recprism.rivals.calibrated import Calibrated
 from recprism.rivals.calibrated_flow import CalibratedFlow
 from recprism.rivals.dpp import DPP
@@ -74,7 +75,7 @@ def reranker(name: str, **settings: Any) -> Reranker:
 
     Stability: stable.
     """
-    plain = _plain(name)
+    plain = plain_name(name)
     if plain not in RERANKERS:
         close = get_close_matches(plain, RERANKERS, n=3)
         hint = f"did you mean {', '.join(map(repr, close))}?" if close else f"there are {', '.join(sorted(RERANKERS))}"
@@ -83,7 +84,3 @@ def reranker(name: str, **settings: Any) -> Reranker:
         return RERANKERS[plain](**settings)
     except TypeError as problem:  # a setting it does not have
         raise InputError(f"re-ranker {plain!r}: {problem}") from None
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower().replace("-", "_").replace(" ", "_")

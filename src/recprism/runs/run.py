@@ -41,23 +41,10 @@ from recprism.common.files import is_left_over, readable
 from recprism.errors import InputError
 from recprism.runs.config import RunConfig, is_config, read_config, write_config
 from recprism.runs.lock import LOCK, held, unchanged
+from recprism.runs.parts import stage
 from recprism.runs.parts.data import DATA
 from recprism.runs.parts.folder import ASKED
 from recprism.runs.parts.results import OF_RESULT, STEERING, RunResults
-from recprism.runs.parts.stage import (
-    BEGAN,
-    CHECKPOINT,
-    RESULT,
-    SEARCH,
-    TRAINING,
-    begin,
-    commit,
-    complete,
-    discard,
-    file_names,
-    is_committing,
-    tidy,
-)
 
 STATE = (
     *("config.toml", ASKED, "split.parquet", "factors.safetensors"),
@@ -95,9 +82,9 @@ class Run(RunResults):
         run = cls(path)
         run.require_free(overwrite=overwrite)
         with held(run.path):
-            tidy(run.path)
+            stage.tidy(run.path)
             if (run.path / "config.toml").exists():
-                run = run.staged(TRAINING)
+                run = run.staged(stage.TRAINING)
             write_config(run.folder / "config.toml", config)
         return run
 
@@ -109,7 +96,7 @@ class Run(RunResults):
             InputError: If there is no such run or result.
         """
         run = cls(path, result)
-        complete(run.path)
+        stage.complete(run.path)
         read_config(run.path / "config.toml")
         if result is not None and result not in run.results:
             there = ", ".join(run.results)
@@ -117,34 +104,34 @@ class Run(RunResults):
             raise InputError(f"{run.path}: has no result named {result}; {known}")
         return run
 
-    def staged(self, work: str = RESULT) -> Run:
+    def staged(self, work: str = stage.RESULT) -> Run:
         """Return a copy of this run to change. The run itself changes with :meth:`commit`, all at once.
 
         Args:
             work: What the copy is for; earlier work of the same kind is deleted. A training starts without files.
         """
-        complete(self.path)
+        stage.complete(self.path)
         found = self._at(work)
-        begin(self.path, found.folder, empty=work == TRAINING)
+        stage.begin(self.path, found.folder, empty=work == stage.TRAINING)
         return found
 
     def unfinished(self, work: str) -> Run | None:
         """Return the copy with an unfinished training, or the unfinished search of this result; None without one."""
         found = self._at(work)
-        return found if all((found.folder / name).exists() for name in (BEGAN, "config.toml")) else None
+        return found if all((found.folder / name).exists() for name in (stage.BEGAN, "config.toml")) else None
 
     def under_way(self) -> Run:
         """Return the copy with the unfinished training or search of this run; the run itself without one."""
-        return self.unfinished(TRAINING) or self.unfinished(SEARCH) or self
+        return self.unfinished(stage.TRAINING) or self.unfinished(stage.SEARCH) or self
 
     def keep_for(self, work: str) -> None:
         """Keep this copy as unfinished work, which :meth:`unfinished` finds; it replaces earlier work of this kind."""
         place = self._at(work).folder
-        discard(place)
+        stage.discard(place)
         self.folder = self.folder.rename(place)
 
     def _at(self, work: str) -> Run:
-        name = f"{work}.{self.result}" if work == SEARCH and self.result is not None else work
+        name = f"{work}.{self.result}" if work == stage.SEARCH and self.result is not None else work
         found = Run(self.path, self.result, folder=self.path / name)
         found.sinks = self.sinks
         return found
@@ -153,7 +140,7 @@ class Run(RunResults):
         """Make the run what this copy is, and this object the run; nothing happens if it is no copy."""
         if self.folder != self.path:
             with held(self.path):
-                commit(self.path, self.folder)
+                stage.commit(self.path, self.folder)
             self.folder = self.path
 
     def discard(self) -> None:
@@ -161,8 +148,8 @@ class Run(RunResults):
 
         A copy whose files are being moved stays: the next command that opens the run completes the moves.
         """
-        if self.folder != self.path and not is_committing(self.folder):
-            discard(self.folder)
+        if self.folder != self.path and not stage.is_committing(self.folder):
+            stage.discard(self.folder)
             self.folder = self.path
 
     @contextmanager
@@ -171,8 +158,8 @@ class Run(RunResults):
         try:
             yield
         except BaseException as failure:
-            begun = isinstance(failure, KeyboardInterrupt) or any(self.folder.rglob(f"*{CHECKPOINT}"))
-            if self.folder.name == RESULT or not begun:
+            begun = isinstance(failure, KeyboardInterrupt) or any(self.folder.rglob(f"*{stage.CHECKPOINT}"))
+            if self.folder.name == stage.RESULT or not begun:
                 self.discard()
             raise
 
@@ -204,7 +191,7 @@ class Run(RunResults):
         other = "use --overwrite, another --name or another run"
         if self.config.diversify is not None:
             raise InputError(f"{self.path}: already has a result{what}; {other}")
-        if self.unfinished(SEARCH) is not None:
+        if self.unfinished(stage.SEARCH) is not None:
             again = f"recprism resume {self.argument}"
             raise InputError(
                 f"{self.path}: has an unfinished search for a result{what}; continue it with `{again}`, or {other}"
@@ -229,7 +216,7 @@ class Run(RunResults):
     def replaced(self, *, everything: bool = False) -> list[str]:
         """Return the files, relative to the run, that an overwritten result or (``everything``) run loses."""
         if everything:
-            return list(file_names(self.path))
+            return list(stage.file_names(self.path))
         names = OF_RESULT if self.config.diversify is not None else ()
         return sorted(str(self.file(name).relative_to(self.path)) for name in names if self.file(name).exists())
 

@@ -8,19 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._changed import clusters_of_users
 from recprism.cli._commands import Without, given
-from recprism.cli._options import (
-    Approximate,
-    AsJson,
-    ClusterTable,
-    Confidence,
-    ExecutorName,
-    Guards,
-    TrainedRun,
-    goal_option,
-    share_option,
-)
+from recprism.cli._options import goal_option, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words, metric_shares
 from recprism.common.shares import percent, percent_interval, share
@@ -39,7 +30,7 @@ if TYPE_CHECKING:
 
 def audit(
     context: typer.Context,
-    run_directory: TrainedRun,
+    run_directory: options.TrainedRun,
     goal: Annotated[
         str | None,
         goal_option("subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage"),
@@ -50,10 +41,10 @@ def audit(
             help="Shares of NDCG@10 that may be lost, with commas between. All goals and budgets share the confidence."
         ),
     ] = "1%,5%",
-    guard: Guards = None,
-    confidence: Confidence = 0.95,
-    approximate: Approximate = False,
-    clusters: ClusterTable = None,
+    guard: options.Guards = None,
+    confidence: options.Confidence = 0.95,
+    approximate: options.Approximate = False,
+    clusters: options.ClusterTable = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +61,8 @@ def audit(
             high=0.5,
         ),
     ] = 0.01,
-    executor: Annotated[ExecutorName, Without("form")] = "local",
-    as_json: AsJson = False,
+    executor: Annotated[options.ExecutorName, Without("form")] = "local",
+    as_json: options.AsJson = False,
 ) -> None:
     """Show what more diversity would cost, and who would pay.
 

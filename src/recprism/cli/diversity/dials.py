@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Judged, ResultName, lists_in
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.common.shares import percent
 
@@ -15,14 +16,14 @@ SHOWN = 20
 
 
 def dials(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Show the dials of one user.")] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Also write all weights to a .csv or .parquet file.")
     ] = None,
-    judged: Judged = False,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    judged: options.Judged = False,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show the dials: a few named weights per user that make an inner product return the lists.
 
@@ -36,7 +37,7 @@ def dials(
     - `recprism dials runs/x --user 17`
     - `recprism dials runs/x -o dials.csv`
     """
-    from recprism.result.result import rows_of
+    from recprism.result.lists import rows_of
     from recprism.runs.jobs.dials import UNIT, dials_of
     from recprism.runs.run import Run
     from recprism.runs.tables import require_table_name, write_table

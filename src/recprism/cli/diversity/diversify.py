@@ -6,40 +6,34 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._changed import clusters_of_users, print_diversified, result_to_make
-from recprism.cli._options import (
-    Approximate,
-    AsJson,
-    ClusterTable,
-    Confidence,
-    Guards,
-    Metrics,
-    Mlflow,
-    NewName,
-    OverwriteResult,
-    TrainedRun,
-    certify_option,
-    goal_option,
-    share_option,
-)
+from recprism.cli._options import certify_option, goal_option, share_option
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import comma_words, counts_by_name, limits, mlflow_sink, numbered_values, shares_by_name
 from recprism.errors import InputError
 
 CONSTRAINTS = "Constraints on every list"
+Words = list[str] | None
+
+
+def constraint(metavar: str, help: str) -> typer.models.OptionInfo:
+    """Declare a constraint that may be given several times."""
+    found: typer.models.OptionInfo = typer.Option(metavar=metavar, help=help, rich_help_panel=CONSTRAINTS)
+    return found
 
 
 def diversify(
-    run_directory: TrainedRun,
+    run_directory: options.TrainedRun,
     budget: Annotated[
         float | None,
         share_option(help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.", low=0.0001, high=0.5),
     ] = None,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
-    guard: Guards = None,
-    confidence: Confidence = 0.95,
-    approximate: Approximate = False,
-    clusters: ClusterTable = None,
+    guard: options.Guards = None,
+    confidence: options.Confidence = 0.95,
+    approximate: options.Approximate = False,
+    clusters: options.ClusterTable = None,
     certify_on: Annotated[str | None, certify_option()] = None,
     history_window: Annotated[
         int | None,
@@ -50,49 +44,24 @@ def diversify(
             show_default="all",
         ),
     ] = None,
-    ban: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ITEMS",
-            help="Item ids that never appear, with commas between or repeated.",
-            rich_help_panel=CONSTRAINTS,
-        ),
-    ] = None,
+    ban: Annotated[Words, constraint("ITEMS", "Item ids that never appear, with commas between or repeated.")] = None,
     pin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PLACE=ITEM",
-            help="An item in a fixed place of all lists; 1 is the top. Repeatable.",
-            rich_help_panel=CONSTRAINTS,
-        ),
+        Words, constraint("PLACE=ITEM", "An item in a fixed place of all lists; 1 is the top. Repeatable.")
     ] = None,
-    min_share: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CATEGORY=SHARE", help="The least share of a category. Repeatable.", rich_help_panel=CONSTRAINTS
-        ),
-    ] = None,
-    max_share: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CATEGORY=SHARE", help="The largest share of a category. Repeatable.", rich_help_panel=CONSTRAINTS
-        ),
-    ] = None,
+    min_share: Annotated[Words, constraint("CATEGORY=SHARE", "The least share of a category. Repeatable.")] = None,
+    max_share: Annotated[Words, constraint("CATEGORY=SHARE", "The largest share of a category. Repeatable.")] = None,
     max_items: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=NUMBER",
-            help="The most items of a list with one value of a field: a column of the item table, or category. "
-            "Repeatable.",
-            rich_help_panel=CONSTRAINTS,
+        Words,
+        constraint(
+            "FIELD=NUMBER",
+            "The most items of a list with one value of a field: a column of the item table, or category. Repeatable.",
         ),
     ] = None,
     spacing: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=PLACES",
-            help="So many places in a row have a value of a field at most once; 2 keeps neighbours apart. Repeatable.",
-            rich_help_panel=CONSTRAINTS,
+        Words,
+        constraint(
+            "FIELD=PLACES",
+            "So many places in a row have a value of a field at most once; 2 keeps neighbours apart. Repeatable.",
         ),
     ] = None,
     tail_floor: Annotated[
@@ -114,11 +83,11 @@ def diversify(
             rich_help_panel=CONSTRAINTS,
         ),
     ] = False,
-    metrics: Metrics = None,
-    name: NewName = None,
-    overwrite: OverwriteResult = False,
-    mlflow: Mlflow = None,
-    as_json: AsJson = False,
+    metrics: options.Metrics = None,
+    name: options.NewName = None,
+    overwrite: options.OverwriteResult = False,
+    mlflow: options.Mlflow = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make the lists more diverse within a certified budget.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from recprism.cli._options import AsJson, DiversifiedRun, Draws, Part, ResultName, Seed, lists_in
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -28,12 +29,12 @@ MOST_BOOSTS = 20
 
 
 def explain(
-    run_directory: DiversifiedRun,
-    draws: Draws = 199,
-    part: Part = "test",
-    seed: Seed = 0,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    run_directory: options.DiversifiedRun,
+    draws: options.Draws = 199,
+    part: options.Part = "test",
+    seed: options.Seed = 0,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Explain why the lists are as they are, and test the explanation.
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, ColumnMap, Draws, Part, Seed, lists_in
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import LIST_COLUMNS, column_map
 from recprism.cli.diversity.explain import print_coefficients
@@ -22,11 +23,11 @@ def explain_lists(
             metavar="FILE", help="The lists before, with the same columns.", show_default="the best items by score"
         ),
     ] = None,
-    part: Part = "test",
-    columns: ColumnMap = None,
-    draws: Draws = 199,
-    seed: Seed = 0,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    columns: options.ColumnMap = None,
+    draws: options.Draws = 199,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
 ) -> None:
     """Test what explains the lists of any method, an editor or a log.
 

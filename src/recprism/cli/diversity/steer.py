@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Judged, ResultName, lists_in
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import finite_number, key_values
 
@@ -14,7 +15,7 @@ FORM = "DIAL=SHARE, as in Animation=+0.2"
 
 
 def steer(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     user: Annotated[str, typer.Option(help="The user whose dials are set.")],
     settings: Annotated[
         list[str],
@@ -31,9 +32,9 @@ def steer(
             "--keep", help="Keep the setting in the run: `recprism export --form dials` adds it. 0 removes it."
         ),
     ] = False,
-    judged: Judged = False,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    judged: options.Judged = False,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Set dials for one user, and show the list before and after.
 

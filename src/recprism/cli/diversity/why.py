@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Judged, ListPart, ResultName, lists_in
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import finite_number
 from recprism.errors import InputError
@@ -20,7 +21,7 @@ FORM = "without=ITEM, ban=CATEGORY, price=TRADE_OFF, seen=ITEM or forget=ITEM"
 
 
 def why(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     user: Annotated[str, typer.Option(help="The user whose list is explained.")],
     item: Annotated[str | None, typer.Option(help="Explain this item of the list alone, part by part.")] = None,
     why_not: Annotated[
@@ -30,10 +31,10 @@ def why(
         list[str] | None,
         typer.Option("--what-if", metavar="CHANGE", help=f"Run the rule again after a change, {FORM}. Repeatable."),
     ] = None,
-    judged: Judged = False,
-    part: ListPart = None,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    judged: options.Judged = False,
+    part: options.ListPart = None,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Give the reason of every item of one user's list.
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With
-from recprism.cli._options import AsJson, Base, Metrics, Part, ResultName, Rows, Seed, TrainedRun
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -31,9 +31,9 @@ Bootstrap = Annotated[int, typer.Option(help="Resamples for the intervals; 0 for
 
 
 def evaluate(
-    run_directory: TrainedRun,
-    metrics: Metrics = None,
-    part: Part = "test",
+    run_directory: options.TrainedRun,
+    metrics: options.Metrics = None,
+    part: options.Part = "test",
     against: Annotated[
         Path | None, typer.Option(metavar="RUN", help="Another run of the same users: a paired comparison.")
     ] = None,
@@ -42,12 +42,12 @@ def evaluate(
         typer.Option(help="With --against: the result of that run.", show_default="the unnamed one"),
         With("against"),
     ] = None,
-    base: Base = False,
+    base: options.Base = False,
     bootstrap: Bootstrap = 1000,
-    seed: Annotated[Seed, With("bootstrap", "against")] = 0,
-    output: Rows = None,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    seed: Annotated[options.Seed, With("bootstrap", "against")] = 0,
+    output: options.Rows = None,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure accuracy and diversity of a run.
 

@@ -7,20 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import (
-    AsJson,
-    CategoryColumn,
-    CategoryLevel,
-    CategorySeparator,
-    CategoryTable,
-    ColumnMap,
-    ItemTable,
-    Metrics,
-    Part,
-    Rows,
-    Seed,
-)
 from recprism.cli._output import say_categories
 from recprism.cli._values import LIST_COLUMNS, column_map, columns_of_categories
 from recprism.cli.model.evaluate import Bootstrap, print_evaluation, write_rows
@@ -28,18 +16,18 @@ from recprism.cli.model.evaluate import Bootstrap, print_evaluation, write_rows
 
 def evaluate_lists(
     lists: Annotated[Path, typer.Argument(metavar="FILE", help="The lists: user_id,item_id,rank.")],
-    metrics: Metrics = None,
+    metrics: options.Metrics = None,
     run: Annotated[
         Path | None, typer.Option(metavar="RUN", help="The run whose held-out items and categories judge the lists.")
     ] = None,
-    part: Annotated[Part, With("run")] = "test",
+    part: Annotated[options.Part, With("run")] = "test",
     held_out: Annotated[
         Path | None, typer.Option(help="Instead of a run: user_id,item_id that users took later."), Without("run")
     ] = None,
     train: Annotated[
         Path | None, typer.Option(help="Instead of a run: user_id,item_id known before."), Without("run")
     ] = None,
-    columns: ColumnMap = None,
+    columns: options.ColumnMap = None,
     catalogue_size: Annotated[
         int | None, typer.Option(help="How many items there are, if no file shows it.", min=1), Without("run")
     ] = None,
@@ -50,15 +38,15 @@ def evaluate_lists(
         ),
         With("run", "held_out"),
     ] = "skip",
-    categories: Annotated[CategoryTable, Without("run")] = None,
-    items: Annotated[ItemTable, Without("run")] = None,
-    category_column: Annotated[CategoryColumn, Without("run")] = None,
-    category_separator: Annotated[CategorySeparator, Without("run")] = None,
-    category_level: Annotated[CategoryLevel, Without("run")] = None,
+    categories: Annotated[options.CategoryTable, Without("run")] = None,
+    items: Annotated[options.ItemTable, Without("run")] = None,
+    category_column: Annotated[options.CategoryColumn, Without("run")] = None,
+    category_separator: Annotated[options.CategorySeparator, Without("run")] = None,
+    category_level: Annotated[options.CategoryLevel, Without("run")] = None,
     bootstrap: Bootstrap = 1000,
-    seed: Annotated[Seed, With("bootstrap")] = 0,
-    output: Rows = None,
-    as_json: AsJson = False,
+    seed: Annotated[options.Seed, With("bootstrap")] = 0,
+    output: options.Rows = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure accuracy and diversity of lists from a file, of any method.
 

@@ -7,20 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import (
-    AsJson,
-    CategoryColumn,
-    CategoryLevel,
-    CategorySeparator,
-    CategoryTable,
-    ColumnMap,
-    IndexMetric,
-    ItemTable,
-    OverwriteRun,
-    Seed,
-    share_option,
-)
+from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_facts, print_json, print_title, say, say_categories, say_replaced
 from recprism.cli._values import column_map, columns_of_categories, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
@@ -64,7 +53,7 @@ def import_vectors(
     item_key: Key = None,
     user_bias: Bias = None,
     item_bias: Bias = None,
-    metric: Annotated[IndexMetric, Without("scores")] = "inner_product",
+    metric: Annotated[options.IndexMetric, Without("scores")] = "inner_product",
     interactions: Annotated[
         str | None, typer.Option(help="user_id,item_id that users took before; not recommended again.")
     ] = None,
@@ -83,15 +72,15 @@ def import_vectors(
         typer.Option(metavar="NUMBER", help="Lowest rating that counts; without it all do."),
         With("interactions", "held_out"),
     ] = None,
-    columns: ColumnMap = None,
-    categories: CategoryTable = None,
-    items: ItemTable = None,
-    category_column: CategoryColumn = None,
-    category_separator: CategorySeparator = None,
-    category_level: CategoryLevel = None,
-    seed: Annotated[Seed, With("held_out", "set_aside")] = 0,
-    overwrite: OverwriteRun = False,
-    as_json: AsJson = False,
+    columns: options.ColumnMap = None,
+    categories: options.CategoryTable = None,
+    items: options.ItemTable = None,
+    category_column: options.CategoryColumn = None,
+    category_separator: options.CategorySeparator = None,
+    category_level: options.CategoryLevel = None,
+    seed: Annotated[options.Seed, With("held_out", "set_aside")] = 0,
+    overwrite: options.OverwriteRun = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Make a run from your own user and item vectors, or from your own scores.
 

@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import refuse
-from recprism.cli._options import AsJson, Base, Judged, K, ListPart, ResultName, TrainedRun, lists_in
+from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words
 
 
 def recommend(
-    run_directory: TrainedRun,
-    k: K = 10,
+    run_directory: options.TrainedRun,
+    k: options.K = 10,
     users: Annotated[
         list[str] | None,
         typer.Option(
@@ -24,20 +25,20 @@ def recommend(
             show_default="all users",
         ),
     ] = None,
-    judged: Judged = False,
-    part: ListPart = None,
+    judged: options.Judged = False,
+    part: options.ListPart = None,
     output: Annotated[
         Path | None,
         typer.Option(
             "-o", "--output", help="A .csv or .parquet file.", show_default="RUN/recommendations[.judged].parquet"
         ),
     ] = None,
-    base: Base = False,
+    base: options.Base = False,
     allow_violations: Annotated[
         bool, typer.Option("--allow-violations", help="Write lists that cannot keep a constraint of the result, too.")
     ] = False,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write exact top-k lists, without items that a user has seen.
 

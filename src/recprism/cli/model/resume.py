@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from recprism.cli._options import AsJson, Mlflow, ResultName, run_argument
+from recprism.cli import _options as options
+from recprism.cli._options import run_argument
 from recprism.cli._values import mlflow_sink
 from recprism.cli.model.train import train_and_print
 from recprism.cli.paper.search import print_search, search_with_progress
@@ -13,9 +14,9 @@ from recprism.cli.paper.search import print_search, search_with_progress
 
 def resume(
     run_directory: Annotated[Path, run_argument("A run whose training or search was interrupted.")],
-    name: ResultName = None,
-    mlflow: Mlflow = None,
-    as_json: AsJson = False,
+    name: options.ResultName = None,
+    mlflow: options.Mlflow = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Continue an interrupted training or search with its own settings.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson
+from recprism.cli import _options as options
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, say
 from recprism.common.command_line import command_line
 from recprism.common.shares import percent
@@ -18,7 +18,7 @@ def runs(
     folder: Annotated[
         Path | None, typer.Argument(metavar="FOLDER", help="Where to look.", show_default="runs, or the current folder")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the runs below a folder and their results.
 

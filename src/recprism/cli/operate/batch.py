@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With
-from recprism.cli._options import AsJson, Device, ExecutorName, number_option
+from recprism.cli._options import number_option
 from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
 
@@ -56,9 +57,9 @@ def batch(
         int | None, typer.Option("-k", help="Length of the lists.", min=1, show_default="that of the rule")
     ] = None,
     shard_users: Annotated[int, typer.Option(help="Users of a shard; memory grows with it.", min=1)] = 50_000,
-    device: Annotated[Device, With("executor=local")] = "cpu",
-    executor: ExecutorName = "local",
-    as_json: AsJson = False,
+    device: Annotated[options.Device, With("executor=local")] = "cpu",
+    executor: options.ExecutorName = "local",
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the lists of many users, in Parquet files of some users each.
 

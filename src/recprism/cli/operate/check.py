@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import Without
-from recprism.cli._options import AsJson, DiversifiedRun, JUnit, Part, ResultName, share_option
+from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import limits, metric_shares, part_option
 from recprism.common.command_line import command_line
 
 
 def check(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     max_ndcg_loss: Annotated[float | None, share_option(help="The largest loss of NDCG@10: 0.01 or 1%.")] = None,
     max_loss: Annotated[
         list[str] | None,
@@ -37,10 +38,10 @@ def check(
     measured: Annotated[
         bool, typer.Option("--measured", help="Compare measured values with the limits, whatever their uncertainty.")
     ] = False,
-    part: Part = "test",
-    junit: JUnit = None,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    junit: options.JUnit = None,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check limits on loss and gain, with exit codes for pipelines.
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Guards, Part, ResultName, share_option
+from recprism.cli import _options as options
+from recprism.cli._options import share_option
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import limits
 
@@ -18,7 +19,7 @@ Alpha = Annotated[
 
 
 def experiment(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     power: Power = 0.8,
     alpha: Alpha = 0.05,
     budget: Annotated[
@@ -30,7 +31,7 @@ def experiment(
             show_default="the run's budgets",
         ),
     ] = None,
-    guard: Guards = None,
+    guard: options.Guards = None,
     share: Annotated[float, share_option(help="Share of the users who get the new lists.", low=0.01, high=0.99)] = 0.5,
     alive: Annotated[
         float, share_option(help="Share of the measured gain that the test must still find.", low=0.01)
@@ -38,9 +39,9 @@ def experiment(
     users_per_day: Annotated[
         int | None, typer.Option(help="New users in the test per day; the plan then gives days.", min=1)
     ] = None,
-    part: Part = "test",
-    name: ResultName = None,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Plan an A/B test: the users it needs, and its guardrails.
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import given, refuse
-from recprism.cli._options import AsJson, ResultName, run_argument, share_option
+from recprism.cli._options import run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.common.command_line import command_line
 
@@ -75,8 +76,8 @@ def export(
             help="For the rule: include the histories of all users, so that a request may name the user instead.",
         ),
     ] = False,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the rule, or what it is compiled into, for your own stack.
 

@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, Part, ResultName, share_option
+from recprism.cli import _options as options
+from recprism.cli._options import share_option
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli.operate.experiment import Alpha, Power
 from recprism.common.command_line import command_line
 
 
 def holdout(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     share: Annotated[float, share_option(help="Share of the requests at price 0.", low=0.001, high=0.999)],
     click_rate: Annotated[
         float,
@@ -27,9 +28,9 @@ def holdout(
     ] = None,
     power: Power = 0.8,
     alpha: Alpha = 0.05,
-    part: Part = "test",
-    name: ResultName = None,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Plan a holdout: the requests it needs, at price 0.
 

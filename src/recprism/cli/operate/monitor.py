@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from recprism.cli._options import (
-    AsJson,
-    ColumnMap,
-    Judged,
-    JUnit,
-    ResultName,
-    Rows,
-    Seed,
-    lists_in,
-    run_argument,
-    share_option,
-)
+from recprism.cli import _options as options
+from recprism.cli._options import lists_in, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
@@ -48,7 +38,7 @@ def monitor(
     day_column: Annotated[
         str | None, typer.Option(help="The column with the day.", show_default="day or date, if there is one")
     ] = None,
-    columns: ColumnMap = None,
+    columns: options.ColumnMap = None,
     confident: Annotated[
         bool, typer.Option("--confident", help="Judge by the low end of the 95 % interval, not by the share.")
     ] = False,
@@ -56,13 +46,13 @@ def monitor(
         bool, typer.Option("--each-segment", help="Apply the floor to every segment of users as well.")
     ] = False,
     fewest: Annotated[int, typer.Option(help="The fewest lists by which a day or segment is judged.", min=2)] = 30,
-    judged: Judged = False,
+    judged: options.Judged = False,
     bootstrap: Annotated[int, typer.Option(help="Resamples of users for the intervals.", min=100)] = 1000,
-    seed: Seed = 0,
-    output: Rows = None,
-    junit: JUnit = None,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    output: options.Rows = None,
+    junit: options.JUnit = None,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure how much of the gain is left in the lists you serve.
 

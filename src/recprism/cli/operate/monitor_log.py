@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import AsJson, ColumnMap, Confidence, JUnit, Rows, number_option, share_option
+from recprism.cli._options import number_option, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.cli.operate._live import certify_log, estimate_prices
@@ -37,7 +38,7 @@ def monitor_log(
         ),
         USUAL,
     ] = None,
-    columns: Annotated[ColumnMap, With("taken")] = None,
+    columns: Annotated[options.ColumnMap, With("taken")] = None,
     floor: Annotated[Floor, USUAL] = 0.8,
     max_fallbacks: Annotated[
         float, share_option(help="Largest share of requests without a list of the rule."), USUAL
@@ -91,10 +92,10 @@ def monitor_log(
         ),
         LIVE,
     ] = 1.0,
-    confidence: Annotated[Confidence, LIVE] = 0.95,
-    output: Rows = None,
-    junit: Annotated[JUnit, Without("what_if")] = None,
-    as_json: AsJson = False,
+    confidence: Annotated[options.Confidence, LIVE] = 0.95,
+    output: options.Rows = None,
+    junit: Annotated[options.JUnit, Without("what_if")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure what users got, by the log of a service.
 

@@ -8,17 +8,9 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._changed import print_diversified, result_to_make
-from recprism.cli._options import (
-    AsJson,
-    Metrics,
-    Mlflow,
-    NewName,
-    OverwriteResult,
-    certify_option,
-    run_argument,
-    share_option,
-)
+from recprism.cli._options import certify_option, run_argument, share_option
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import mlflow_sink
 
@@ -39,11 +31,11 @@ def refit(
         ),
     ] = None,
     certify_on: Annotated[str | None, certify_option("as for the old run")] = None,
-    metrics: Metrics = None,
-    name: NewName = None,
-    overwrite: OverwriteResult = False,
-    mlflow: Mlflow = None,
-    as_json: AsJson = False,
+    metrics: options.Metrics = None,
+    name: options.NewName = None,
+    overwrite: options.OverwriteResult = False,
+    mlflow: options.Mlflow = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Apply the goal and budget of an old run after a retraining.
 

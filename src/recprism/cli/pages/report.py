@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import given, refuse
-from recprism.cli._options import AsJson, Draws, Part, ResultName, Seed, run_argument
+from recprism.cli._options import run_argument
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps, say
 from recprism.errors import InputError
 
@@ -24,11 +25,11 @@ def report(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
     ] = None,
-    part: Part = "test",
-    draws: Draws = 199,
-    seed: Seed = 0,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    draws: options.Draws = 199,
+    seed: options.Seed = 0,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write a self-contained HTML report of a run.
 

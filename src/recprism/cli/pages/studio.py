@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._listen import in_link, listen
-from recprism.cli._options import ResultName
 from recprism.cli._output import say
 from recprism.errors import InputError
 
@@ -38,7 +38,7 @@ def studio(
     ] = None,
     served: Annotated[Path | None, typer.Option(help="A log of `recprism serve --log`; its monitor is a page.")] = None,
     export: Annotated[Path | None, typer.Option(help="The folder of `recprism export RUN` that the log is of.")] = None,
-    name: ResultName = None,
+    name: options.ResultName = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explore runs in a browser on this machine.

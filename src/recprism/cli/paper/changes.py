@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, DiversifiedRun, OwnGoal, Part, ResultName
+from recprism.cli import _options as options
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import part_option
 from recprism.cli.paper.erase import TOP, Axes, Top
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 def changes(
-    run_directory: DiversifiedRun,
+    run_directory: options.DiversifiedRun,
     user: Annotated[str | None, typer.Option(help="Look at one user's list, swap by swap.")] = None,
     item: Annotated[str | None, typer.Option(help="Look at one item: how it moved, and into how many lists.")] = None,
-    goal: OwnGoal = None,
+    goal: options.OwnGoal = None,
     axes: Axes = None,
     top: Top = None,
-    part: Part = "test",
-    name: ResultName = None,
-    as_json: AsJson = False,
+    part: options.Part = "test",
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show what changed vectors did to one user's list, or to one item.
 

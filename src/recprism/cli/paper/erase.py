@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import AsJson, DiversifiedRun, OwnGoal, Part, ResultName, Seed, share_option
+from recprism.cli._options import share_option
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -40,8 +41,8 @@ UNCHECKED = "No controls were run, so no factor is named."
 
 
 def erase(
-    run_directory: DiversifiedRun,
-    goal: OwnGoal = None,
+    run_directory: options.DiversifiedRun,
+    goal: options.OwnGoal = None,
     axes: Axes = None,
     top: Annotated[Top, With("controls")] = None,
     features: Annotated[
@@ -53,13 +54,13 @@ def erase(
     ] = False,
     draws: Annotated[int, typer.Option(help="Draws of each random erasure.", min=1)] = 20,
     controls: Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)] = 199,
-    part: Part = "test",
+    part: options.Part = "test",
     held_out_users: Annotated[
         float, share_option(help="Search again without this share of the users, and judge on them.", high=0.9)
     ] = 0.0,
-    seed: Seed = 0,
-    name: ResultName = None,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    name: options.ResultName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Erase features of changed vectors and measure what is left of the gain.
 

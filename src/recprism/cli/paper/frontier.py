@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, ExecutorName, TrainedRun, goal_option
+from recprism.cli import _options as options
+from recprism.cli._options import goal_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_bar
 from recprism.cli._values import comma_words
 from recprism.errors import InputError
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def frontier(
-    run_directory: TrainedRun,
+    run_directory: options.TrainedRun,
     goal: Annotated[str, goal_option()] = "subtopic_coverage",
     rivals: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Re-rankers with commas between.", show_default="all that are installed"),
     ] = None,
-    executor: ExecutorName = "local",
-    as_json: AsJson = False,
+    executor: options.ExecutorName = "local",
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare what each method gains at each budget, on one run.
 

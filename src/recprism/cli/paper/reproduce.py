@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import given
-from recprism.cli._options import AsJson, DataRoot, Device
 from recprism.cli._output import next_step, print_json, print_table, print_title, progress_bar
 from recprism.common.command_line import command_line
 
@@ -36,9 +36,9 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder of the runs; finished ones are not run again.")
     ] = Path("runs/reproduce"),
-    data_root: DataRoot = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    data_root: options.DataRoot = None,
+    device: options.Device = "auto",
+    as_json: options.AsJson = False,
 ) -> None:
     """Run the paper's tables and show both numbers, ours and theirs.
 

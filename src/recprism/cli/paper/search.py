@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._changed import print_effect, result_to_make
 from recprism.cli._commands import refuse
-from recprism.cli._options import (
-    AsJson,
-    Metrics,
-    Mlflow,
-    NewName,
-    OverwriteResult,
-    TrainedRun,
-    goal_option,
-    share_option,
-)
+from recprism.cli._options import goal_option, share_option
 from recprism.cli._output import next_step, print_json, progress_bar, progress_of_steps
 from recprism.cli._values import mlflow_sink, typed_values
 from recprism.common.command_line import in_commas
@@ -38,7 +30,7 @@ OF_CREDIT = {
 
 
 def search(
-    run_directory: TrainedRun,
+    run_directory: options.TrainedRun,
     goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
     accuracy: Annotated[
         str | None,
@@ -67,11 +59,11 @@ def search(
             "--set", metavar="NAME=VALUE", help="A setting of CMB, as in iterations=500 or policy=ucb. Repeatable."
         ),
     ] = None,
-    metrics: Metrics = None,
-    name: NewName = None,
-    overwrite: OverwriteResult = False,
-    mlflow: Mlflow = None,
-    as_json: AsJson = False,
+    metrics: options.Metrics = None,
+    name: options.NewName = None,
+    overwrite: options.OverwriteResult = False,
+    mlflow: options.Mlflow = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Search for a change of the factors with the paper's bandit.
 

@@ -7,23 +7,8 @@ from typing import Annotated
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import Command, Group, given
-from recprism.cli._options import (
-    AsJson,
-    CategoryColumn,
-    CategoryLevel,
-    CategorySeparator,
-    CategoryTable,
-    ColumnMap,
-    DataRoot,
-    ItemTable,
-    MinItem,
-    MinUser,
-    Preset,
-    Seed,
-    SplitMethod,
-    Threshold,
-)
 from recprism.cli._output import (
     download_columns,
     next_step,
@@ -45,7 +30,7 @@ app = typer.Typer(
 
 
 @app.command("list", cls=Command)
-def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
+def list_sets(data_root: options.DataRoot = None, as_json: options.AsJson = False) -> None:
     """List the named data sets and where they are.
 
     Examples:
@@ -71,7 +56,7 @@ def list_sets(data_root: DataRoot = None, as_json: AsJson = False) -> None:
 
 @app.command(cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set.")], as_json: options.AsJson = False
 ) -> None:
     """Show where a data set comes from and its licence.
 
@@ -108,20 +93,20 @@ def show(
 def stats(
     context: typer.Context,
     source: Annotated[str, typer.Argument(metavar="DATA", help="A named data set, or a table of interactions.")],
-    preset: Preset = "default",
-    threshold: Threshold = None,
-    min_user: MinUser = None,
-    min_item: MinItem = None,
-    columns: ColumnMap = None,
-    categories: CategoryTable = None,
-    items: ItemTable = None,
-    category_column: CategoryColumn = None,
-    category_separator: CategorySeparator = None,
-    category_level: CategoryLevel = None,
-    split: SplitMethod = "random",
-    seed: Seed = 0,
-    data_root: DataRoot = None,
-    as_json: AsJson = False,
+    preset: options.Preset = "default",
+    threshold: options.Threshold = None,
+    min_user: options.MinUser = None,
+    min_item: options.MinItem = None,
+    columns: options.ColumnMap = None,
+    categories: options.CategoryTable = None,
+    items: options.ItemTable = None,
+    category_column: options.CategoryColumn = None,
+    category_separator: options.CategorySeparator = None,
+    category_level: options.CategoryLevel = None,
+    split: options.SplitMethod = "random",
+    seed: options.Seed = 0,
+    data_root: options.DataRoot = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count users, items and interactions after cleaning, and in each part of the split.
 
@@ -165,9 +150,9 @@ def stats(
 @app.command(cls=Command)
 def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A named data set, as in ml-1m or amazon:CDs_and_Vinyl.")],
-    data_root: DataRoot = None,
+    data_root: options.DataRoot = None,
     mirror: Annotated[str | None, typer.Option(help="Download from this address instead of the publisher's.")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Download a data set from its publisher and check it.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from recprism.cli._options import AsJson, Device, Seed
+from recprism.cli import _options as options
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli.diversity.audit import print_paths
 from recprism.cli.model.evaluate import print_evaluation
@@ -34,12 +34,12 @@ def demo(
         Path, typer.Option("-o", "--output", help="The run directory; a run that the demo made there is replaced.")
     ] = Path("runs/demo"),
     model: Annotated[str, typer.Option(help="bprmf or lightgcn.")] = "bprmf",
-    seed: Seed = 0,
-    device: Device = "auto",
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace any run that is there, also one that was changed.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """See the whole job on embedded MovieLens data, in about a minute.
 

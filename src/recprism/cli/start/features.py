@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from recprism.cli import _options as options
 from recprism.cli._commands import With
-from recprism.cli._options import AsJson, ColumnMap, share_option
+from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
@@ -32,7 +33,7 @@ def features(
         Path | None,
         typer.Option(help="Instead of reviews: an item table; numbers are scaled, categories become one-hot."),
     ] = None,
-    columns: Annotated[ColumnMap, With("tuples", "attributes")] = None,
+    columns: Annotated[options.ColumnMap, With("tuples", "attributes")] = None,
     top: Annotated[
         int, typer.Option(help="Reviews, tuples: how many features to keep."), With("reviews", "tuples")
     ] = 100,
@@ -50,7 +51,7 @@ def features(
     show: Annotated[
         int, typer.Option(help="Reviews, tuples: how many features to print."), With("reviews", "tuples")
     ] = 20,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Extract named item features from reviews or item tables.
 

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from recprism.cmb import CMB
 from recprism.cmb.factors import _ranking as ranking
-from recprism.cmb.factors.build import explain, on_axes, usual_axes
+from recprism.cmb.factors.build import on_axes, usual_axes
 from recprism.cmb.factors.change import Change
 from recprism.cmb.factors.controls import Controls, PureBias, Shuffled, run_controls
-from recprism.cmb.factors.evaluator import METRICS, Evaluator
-from recprism.cmb.factors.explanation import Explanation
+from recprism.cmb.factors.evaluator import Evaluator
 from recprism.cmb.factors.held_out import divided_users, learned_promotion, refitted
-from recprism.cmb.factors.naming import Labels
 from recprism.common.checks import random_generator
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
 from recprism.data.categories import Categories
 from recprism.data.split import Part, Split
 from recprism.errors import InputError
-from recprism.metrics.registry import metric_name, metric_of_goal, with_gini
+from recprism.metrics.registry import metric_name, metric_of_goal
 
 GROUPS = 4  # of users, on each of which factors are ranked
 FEWEST_USERS = 20  # to be divided into groups
@@ -100,24 +98,23 @@ class Question:
 
     @classmethod
     def about(
-        cls,
-        found: CMB,
-        objective: str | None = None,
-        *,
-        axes: str | None = None,
-        part: Part = "test",
-        draws: int = 199,
-        seed: int = 0,
-        held_out: float = HELD_OUT,
+        cls, found: CMB, objective: str | None = None, *, axes: str | None = None, draws: int = 199, **others: Any
     ) -> Question:
         """Fill in the result's own objective and the usual axes.
+
+        Args:
+            found: The result.
+            objective: The metric whose gain is explained; the result's own goal by default.
+            axes: The axes that factors are named on; the usual ones by default.
+            draws: Of each control; 0 runs none.
+            **others: Further attributes.
 
         Raises:
             InputError: If the draws are too few to show a gain beyond chance.
         """
         require_enough(draws)
         name = metric_name(objective or metric_of_goal(found.goal))
-        return cls(name, axes or usual_axes(found.base_), part, draws, seed, held_out)
+        return cls(name, axes or usual_axes(found.base_), draws=draws, **others)
 
 
 def require_enough(draws: int) -> None:
@@ -186,59 +183,3 @@ def stability(
         return ranking.rank_agreement([ranking.shared(it.sides["item"]) for it in again])
     delta = on_axes(Change.of(found.base_, found.delta_), axes).sides["user"]
     return ranking.rank_agreement([ranking.shared(delta, rows) for rows in groups])
-
-
-@dataclass(frozen=True, eq=False)
-class Explained:
-    """An explanation, and the evaluator that single users are looked at through."""
-
-    explanation: Explanation
-    evaluator: Evaluator
-    checks: Checks | None
-
-
-def explain_result(
-    found: CMB,
-    split: Split,
-    categories: Categories,
-    asked: Question,
-    *,
-    labels: Labels,
-    titles: Sequence[str] | None = None,
-    checks: Checks | None = None,
-    top: int = 5,
-    on_step: ProgressCallback | None = None,
-) -> Explained:
-    """Explain what a change did to the lists, with its controls.
-
-    Args:
-        found: The change.
-        split: What users did.
-        categories: The categories of the items.
-        asked: What is explained, and how carefully.
-        labels: What factors can be named by.
-        titles: ``(n_items,)`` names of the items.
-        checks: Of just this question, if they were run before.
-        top: How many factors are spelled out.
-        on_step: Receives the progress of the controls.
-    """
-    names = with_gini((asked.objective, *METRICS))
-    evaluator = Evaluator.on(split, asked.part, found.base_, categories, names)
-    if asked.draws and checks is None:
-        checks = run_checks(found, split, categories, asked, on_step)
-    made = explain(
-        Change.of(found.base_, found.delta_),
-        evaluator,
-        asked.objective,
-        axes=asked.axes,
-        labels=labels,
-        titles=titles,
-        top=top,
-        draws=0,
-        controls=None if checks is None else checks.controls,
-        agreement=None if checks is None else checks.agreement,
-        seed=asked.seed,
-    )
-    if checks is not None:
-        made = replace(made, notes=checks.notes)
-    return Explained(made, evaluator, checks)

@@ -228,22 +228,10 @@ def _shuffles(trial: _Trial, within: str, draws: int, seed: int, tick: Callable[
     return Shuffled(within, _title(within, trial.change), objective, cost, (1 + as_good) / (1 + draws))
 
 
-def _all(side: Matrix, generator: np.random.Generator) -> Matrix:
-    return generator.permutation(side.ravel()).reshape(side.shape)
-
-
-def _in_rows(side: Matrix, generator: np.random.Generator) -> Matrix:
-    return generator.permuted(side, axis=1)
-
-
-def _in_columns(side: Matrix, generator: np.random.Generator) -> Matrix:
-    return generator.permuted(side, axis=0)
-
-
 _SHUFFLES: dict[str, Callable[[Matrix, np.random.Generator], Matrix]] = {
-    "all": _all,
-    "rows": _in_rows,
-    "factors": _in_columns,
+    "all": lambda side, generator: generator.permutation(side.ravel()).reshape(side.shape),
+    "rows": lambda side, generator: generator.permuted(side, axis=1),
+    "factors": lambda side, generator: generator.permuted(side, axis=0),
 }
 
 

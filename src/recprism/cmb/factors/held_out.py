@@ -19,7 +19,7 @@ from recprism.models import Factors
 Rows = NDArray[np.int64]
 
 # Promotion is a rival and must be a strong one: which of the two goes further on ML-1M depends on the seed.
-PROMOTERS: dict[str, dict[str, float]] = {
+PROMOTERS: dict[str, dict[str, Any]] = {
     "one number per item, short reach": {"max_step": 0.05, "relevance": 0.7},
     "one number per item, long reach": {"max_step": 0.5, "relevance": 0.5},
 }
@@ -59,15 +59,9 @@ def learned_promotion(
         if needs_labels:
             return {}
         settings["reward_on"] = "test"  # it only says what is left out of the lists; no label is read
-    return {
-        name: _learned_numbers(start, split.of_users(rows), categories, metric.name, {**settings, **promoter})
+    searches = {  # by players that move the last factor only
+        name: CMB(diversity=metric.name, only=(start.dim - 1,), scaling="global", **settings, **promoter)
         for name, promoter in PROMOTERS.items()
     }
-
-
-def _learned_numbers(
-    start: Factors, split: Split, categories: Categories | None, goal: str, settings: dict[str, Any]
-) -> NDArray[Any]:
-    """Return ``(n_items,)`` values of players that move the last factor only."""
-    model = CMB(diversity=goal, only=(start.dim - 1,), scaling="global", **settings).fit(start, split, categories)
-    return model.factors_.item[:, -1]
+    some = split.of_users(rows)
+    return {name: it.fit(start, some, categories).factors_.item[:, -1] for name, it in searches.items()}

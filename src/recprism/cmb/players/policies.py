@@ -27,7 +27,6 @@ class Policy(Protocol):
             iteration: Counts from 0.
             seed: Of the random draws.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -131,11 +131,4 @@ class ImplicitALS(NamedSettings):
             model.fit(csr_matrix(split.train.to_scipy()), show_progress=False, callback=after)
         fitted = from_implicit(model, user_ids=split.user_ids, item_ids=split.item_ids)
         settings = {"model": self.name, **asdict(self), "epochs_trained": self.epochs, "seed": number}
-        return Factors(
-            fitted.user,
-            fitted.item,
-            fitted.user_ids,
-            fitted.item_ids,
-            None,
-            {**settings, "device": "cpu", "version": __version__},
-        )
+        return replace(fitted, settings={**settings, "device": "cpu", "version": __version__})

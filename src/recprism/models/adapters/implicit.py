@@ -58,17 +58,9 @@ def require_implicit() -> None:
         import implicit  # noqa: F401
 
 
-def _plain(user: NDArray[Any], item: NDArray[Any]) -> Parts:
-    return user, item, None
-
-
-def _with_bias(user: NDArray[Any], item: NDArray[Any]) -> Parts:
-    return user[:, :-1], item[:, :-1], item[:, -1]
-
-
 KINDS: dict[str, Callable[[NDArray[Any], NDArray[Any]], Parts]] = {
-    "AlternatingLeastSquares": _plain,
-    "BayesianPersonalizedRanking": _with_bias,
+    "AlternatingLeastSquares": lambda user, item: (user, item, None),
+    "BayesianPersonalizedRanking": lambda user, item: (user[:, :-1], item[:, :-1], item[:, -1]),
 }
 
 

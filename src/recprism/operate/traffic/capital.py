@@ -90,14 +90,12 @@ class Evidence:
 
     Attributes:
         kept: Logarithm of the capital of the bets that the budget is kept, from the first cluster on.
-        broken: That of the bets that it is broken.
         limit: The logarithm that a capital must reach: 2 / alpha, because both directions share alpha.
         since: The part from which on the budget is broken; None if no part is.
         needed: Clusters until the first of both is decided, if they go on as before; None if neither capital grows.
     """
 
     kept: float
-    broken: float
     limit: float
     since: int | None
     needed: int | None
@@ -130,7 +128,6 @@ def evidence(growths: Array, n: int, alpha: float) -> Evidence:
     needed = float(np.divide(missing, pace, out=np.full_like(pace, np.inf), where=pace > 0).min())
     return Evidence(
         kept=float(log_mixture(sums[0])),
-        broken=float(from_part[0]),
         limit=limit,
         since=first if surplus[first] >= 0 else None,
         needed=math.ceil(max(needed, 1.0)) if needed < math.inf else None,

@@ -149,7 +149,12 @@ def _drawn(rows: pl.DataFrame, log: str | Path, export: str | None) -> tuple[pl.
     is_off = (pl.col("fallback") == SWITCHED_OFF).fill_null(False)  # all arms have the same list
     is_other = (pl.col("export") != export).fill_null(False) if export else pl.lit(False)
     drawn = pl.col("probability").is_between(0.0, 1.0, closed="none").fill_null(False)
-    left_out = {"undrawn": ~drawn, "shadow": is_shadow, "off": is_off, "other": is_other}
+    left_out = {
+        "were served without a draw": ~drawn,
+        "were in shadow mode": is_shadow,
+        "were answered while the rule was switched off": is_off,
+        "were answered by another export": is_other,
+    }
     counts = rows.select(it.sum().alias(name) for name, it in left_out.items()).row(0)
     kept = rows.filter(~pl.any_horizontal(left_out.values()))
     if kept.is_empty():
@@ -157,13 +162,7 @@ def _drawn(rows: pl.DataFrame, log: str | Path, export: str | None) -> tuple[pl.
             f"{log}: no request says with which probability its price was drawn; serve with --holdout, or write the "
             "columns 'probability' and 'drawn'"
         )
-    said = (
-        "were served without a draw",
-        "were in shadow mode",
-        "were answered while the rule was switched off",
-        "were answered by another export",
-    )
-    return kept, [f"{n:,} requests {what}: left out" for n, what in zip(counts, said, strict=True) if n]
+    return kept, [f"{n:,} requests {what}: left out" for n, what in zip(counts, left_out, strict=True) if n]
 
 
 def _clustered(rows: pl.DataFrame, span: pl.Expr) -> pl.DataFrame:

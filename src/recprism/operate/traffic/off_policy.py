@@ -170,7 +170,7 @@ def what_if(
         raise InputError(f"{outcomes}: no column with an outcome; write a number from 0 to 1 for each request")
     table = read_clusters(log, outcomes, names, window, fingerprint_of(export) or None).table
     drawn = table["price"].drop_nulls().unique().sort().to_list()
-    if missing := next((it for it in prices if not any(_is_same(it, one) for one in drawn)), None):
+    if missing := next((it for it in prices if not any(np.isclose(it, one) for one in drawn)), None):
         said = ", ".join(f"{it:g}" for it in drawn) or "none"
         raise InputError(f"{log}: the price {missing:g} was not drawn in a cluster that has closed; drawn are {said}")
     rows = tuple(_estimated(table, price, name, sure) for price in prices for name in names)
@@ -197,7 +197,3 @@ def _interval(values: Array, reach: float) -> tuple[float, float, float]:
 def _effective(weights: Array) -> float:
     squares = float(weights @ weights)
     return float(weights.sum()) ** 2 / squares if squares else 0.0
-
-
-def _is_same(a: float, b: float) -> bool:
-    return bool(np.isclose(a, b))

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from recprism.common.ids import known_positions
 from recprism.common.progress import ProgressCallback
-from recprism.data.categories import Categories
 from recprism.data.readers.tables import TableReader
-from recprism.data.sparse_rows import SparseRows
 from recprism.data.split import Part
 from recprism.errors import InputError
 from recprism.explain.choice.fit import DRAWS, fit_choice_model
@@ -75,76 +73,31 @@ def explain_lists_of_run(
     Raises:
         InputError: If a file cannot be read, or the lists cannot be explained.
     """
-    reader = TableReader(columns or {})
-    problem = run.problem(part)
-    found = _Lists.read(reader, path, base, problem.split.user_ids, problem.split.item_ids)
-    reader.require_used()
-    items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
-    return found.explain(items, scores, problem.categories, problem.seen, draws, seed, on_step)
-
-
-@dataclass(frozen=True, eq=False)
-class _Lists:
-    """Lists of known users.
-
-    Attributes:
-        new: ``(n_users, k)`` item numbers, -1 in empty places and for users without one of the lists.
-        base: ``(n_users, k)``; None for the best candidates.
-        skipped: What was left out -> how many.
-    """
-
-    new: Lists
-    base: Lists | None
-    skipped: dict[str, int]
-
-    @classmethod
-    def read(
-        cls,
-        reader: TableReader,
-        path: str | Path,
-        base: str | Path | None,
-        user_ids: NDArray[Any],
-        item_ids: NDArray[Any],
-    ) -> _Lists:
-        """Read both files; rows with unknown ids and users without a base list are counted and left out."""
-        skipped: dict[str, int] = {}
-        new = _read_lists(reader, path, user_ids, item_ids, "new lists", skipped)
-        if base is None:
-            return cls(new, None, skipped)
-        before = _read_lists(reader, base, user_ids, item_ids, "base lists", skipped)
+    reader, problem = TableReader(columns or {}), run.problem(part)
+    known, skipped = (problem.split.user_ids, problem.split.item_ids), dict[str, int]()
+    new, before = _read_lists(reader, path, *known, "new lists", skipped), None
+    if base is not None:
+        before = _read_lists(reader, base, *known, "base lists", skipped)
         has_new, has_base = (new >= 0).any(1), (before >= 0).any(1)
         skipped["users with a new list and no base list"] = int((has_new & ~has_base).sum())
         skipped["users with a base list and no new list"] = int((has_base & ~has_new).sum())
         new[~has_base] = -1
-        return cls(new, before, skipped)
-
-    def explain(
-        self,
-        candidates: NDArray[Any],
-        scores: NDArray[Any],
-        categories: Categories,
-        seen: SparseRows | None,
-        draws: int,
-        seed: int,
-        on_step: ProgressCallback | None,
-    ) -> ListChoices:
-        """Fit the choice model; ``seen`` holds users x items of the history."""
-        base = candidates[:, : self.new.shape[1]] if self.base is None else self.base
-        model = fit_choice_model(
-            candidates,
-            scores,
-            base,
-            self.new,
-            categories,
-            history=None if seen is None else category_probabilities(seen, categories),
-            popularity=None if seen is None else seen.col_counts,
-            draws=draws,
-            seed=seed,
-            on_step=on_step,
-        )
-        left_out = {what: count for what, count in self.skipped.items() if count}
-        notes = tuple(f"Left out: {count:,} {what}." for what, count in left_out.items())
-        return ListChoices(model, left_out, notes)
+    reader.require_used()
+    items, scores = (array[:, :CANDIDATES] for array in problem.candidates)
+    model = fit_choice_model(
+        items,
+        scores,
+        items[:, : new.shape[1]] if before is None else before,
+        new,
+        problem.categories,
+        history=category_probabilities(problem.seen, problem.categories),
+        popularity=problem.seen.col_counts,
+        draws=draws,
+        seed=seed,
+        on_step=on_step,
+    )
+    left_out = {what: count for what, count in skipped.items() if count}
+    return ListChoices(model, left_out, tuple(f"Left out: {count:,} {what}." for what, count in left_out.items()))
 
 
 def _read_lists(

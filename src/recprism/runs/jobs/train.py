@@ -27,7 +27,7 @@ from recprism.models.factors import COSINE
 from recprism.models.registry import Model, make_model
 from recprism.models.settings import choose_device
 from recprism.models.training import Epoch
-from recprism.result.result import lists_to_frame
+from recprism.result.lists import lists_to_frame
 from recprism.runs.card import write_card
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.dataset import open_data

@@ -15,16 +15,8 @@ import numpy as np
 from recprism.budget.certificate import Certificate
 from recprism.budget.problem import Problem
 from recprism.budget.sticky import StickyProblem
-from recprism.common.bound import (
-    CONTENTS,
-    contents_of,
-    hash_of,
-    note,
-    noted_in_tensors,
-    require_bound,
-    require_contents,
-)
-from recprism.common.files import atomic_path, readable, write_text
+from recprism.common.bound import hash_of, load_arrays, save_arrays
+from recprism.common.files import readable, write_text
 from recprism.common.version import __version__
 from recprism.errors import InputError, RecprismError
 from recprism.models.changed import ChangedVectors
@@ -46,8 +38,6 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
         folder: Where the result is kept.
         base_folder: Where the base vectors are kept.
     """
-    from safetensors.numpy import save_file
-
     rule, arrays = found.own_rule(), dict[str, Any]()
     about: dict[str, Any] = {"recprism": __version__, "goal": found.towards, "rule": rule.to_dict()}
     if rule.boosts is not None:
@@ -59,9 +49,8 @@ def write_result(found: Result, folder: Path, base_folder: Path) -> None:
         about["function"] = function.fingerprint
     text = json.dumps(about)
     write_text(folder / RESULT, text)
-    bound = {CONTENTS: contents_of(arrays), RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
-    with atomic_path(folder / CHANGE) as temporary:
-        save_file(arrays, temporary, note(**bound))
+    bound = {RESULT: hash_of(text.encode()), BASE: hash_of(base_folder / BASE)}
+    save_arrays(folder / CHANGE, arrays, **bound)
 
 
 def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Mapping[str, Any] | None) -> Result:
@@ -76,22 +65,17 @@ def read_result(folder: Path, base_folder: Path, problem: Problem, certified: Ma
     if not (folder / RESULT).exists():
         return Result.of_vectors(problem, ChangedVectors.load(folder, base_folder=base_folder))
     from safetensors import SafetensorError
-    from safetensors.numpy import load_file
 
-    files = (folder / RESULT, base_folder / BASE)
-    noted = noted_in_tensors(folder / CHANGE)
-    require_bound(folder / CHANGE, noted, {file.name: hash_of(file) for file in files}, AGAIN)
     try:
+        arrays = load_arrays(folder / CHANGE, AGAIN, folder / RESULT, base_folder / BASE)
         about = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-        arrays = load_file(folder / CHANGE)
-        require_contents(folder / CHANGE, arrays, noted, AGAIN)
         rule = Rule.from_dict({**about["rule"], "boosts": arrays.get("boosts")})
         goal, problem = Goal.parse(str(about["goal"])), problem.with_window(rule.history_window)
         if rule.goal.function is not None:
             rule.goal.function.require(about.get("function"))
         if "stickiness" in about:
             problem = StickyProblem(problem, arrays["held"].astype(np.int64), float(about["stickiness"]))
-    except RecprismError:
+    except (RecprismError, PermissionError):
         raise
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as broken:
         raise InputError(f"{folder}: not a result written by recprism ({broken})") from None
