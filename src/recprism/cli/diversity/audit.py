@@ -11,7 +11,6 @@ import typer
 from recprism.cli import _options as options
 from recprism.cli._changed import clusters_of_users
 from recprism.cli._commands import Without, given
-from recprism.cli._options import goal_option, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words, metric_shares
 from recprism.common.shares import percent, percent_interval, share
@@ -33,7 +32,9 @@ def audit(
     run_directory: options.TrainedRun,
     goal: Annotated[
         str | None,
-        goal_option("subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage"),
+        options.goal_option(
+            "subtopic_coverage,ilad_subtopics,catalogue_coverage; without categories ilad,catalogue_coverage"
+        ),
     ] = None,
     budgets: Annotated[
         str,
@@ -55,7 +56,7 @@ def audit(
     ] = None,
     show: Annotated[
         float,
-        share_option(
+        options.share_option(
             help="The budget for the tables of who pays, or the nearest certified one: 0.01 or 1%.",
             low=0.0001,
             high=0.5,

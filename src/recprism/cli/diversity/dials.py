@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.common.shares import percent
 
@@ -56,7 +55,7 @@ def dials(
         print_json({"run": str(run.path), "live": not judged, **found.to_dict(), **rows})
         return
     if user is not None:
-        print_title(f"{run.argument}: the dials of user {user}, for {lists_in(judged)}")
+        print_title(f"{run.argument}: the dials of user {user}, for {options.lists_in(judged)}")
         table = [
             (row["property"], f"{row['weight']:.4f}", percent(row["share"], ".1f", "%")) for row in frame.to_dicts()
         ]
@@ -64,7 +63,7 @@ def dials(
         if not table:
             print_sentence("All dials of this user are 0: the list is that of the trained model.")
     else:
-        print_title(f"{run.argument}: a few named weights per user, for {lists_in(judged)}")
+        print_title(f"{run.argument}: a few named weights per user, for {options.lists_in(judged)}")
         print_sentence(found.dials.sentence())
         by_dial = frame.drop("user").group_by("property")
         counted = by_dial.len().join(by_dial.mean(), on="property")

@@ -8,7 +8,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._changed import clusters_of_users, print_diversified, result_to_make
-from recprism.cli._options import certify_option, goal_option, share_option
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import comma_words, counts_by_name, limits, mlflow_sink, numbered_values, shares_by_name
 from recprism.errors import InputError
@@ -27,14 +26,16 @@ def diversify(
     run_directory: options.TrainedRun,
     budget: Annotated[
         float | None,
-        share_option(help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.", low=0.0001, high=0.5),
+        options.share_option(
+            help="The largest share of NDCG@10 that may be lost: 0.05 or 5%. Required.", low=0.0001, high=0.5
+        ),
     ] = None,
-    goal: Annotated[str, goal_option()] = "subtopic_coverage",
+    goal: Annotated[str, options.goal_option()] = "subtopic_coverage",
     guard: options.Guards = None,
     confidence: options.Confidence = 0.95,
     approximate: options.Approximate = False,
     clusters: options.ClusterTable = None,
-    certify_on: Annotated[str | None, certify_option()] = None,
+    certify_on: Annotated[str | None, options.certify_option()] = None,
     history_window: Annotated[
         int | None,
         typer.Option(
@@ -65,7 +66,7 @@ def diversify(
         ),
     ] = None,
     tail_floor: Annotated[
-        float, share_option(help="The least share of tail items among all places.", panel=CONSTRAINTS)
+        float, options.share_option(help="The least share of tail items among all places.", panel=CONSTRAINTS)
     ] = 0.0,
     per_user_diversity: Annotated[
         bool,

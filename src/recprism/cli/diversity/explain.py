@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -63,7 +62,7 @@ def explain(
     if as_json:
         print_json({"run": str(run.path), "part": part, **found.to_dict()})
         return
-    print_title(f"{run.argument}: why the lists are as they are ({lists_in(True, part)})")
+    print_title(f"{run.argument}: why the lists are as they are ({options.lists_in(True, part)})")
     for sentence in found.sentences():
         print_sentence(sentence)
     if found.rule_summary is not None:

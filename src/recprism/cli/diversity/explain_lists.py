@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import LIST_COLUMNS, column_map
 from recprism.cli.diversity.explain import print_coefficients
@@ -51,7 +50,7 @@ def explain_lists(
     if as_json:
         print_json({"lists": str(lists), "choice_model": found.to_dict()})
         return
-    print_title(f"{lists}: what explains these lists ({lists_in(True, part)})")
+    print_title(f"{lists}: what explains these lists ({options.lists_in(True, part)})")
     for sentence in (*found.model.sentences(), *found.notes):
         print_sentence(sentence)
     print_coefficients(found.model)

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import finite_number, key_values
 
@@ -60,7 +59,7 @@ def steer(
         print_json({"run": str(run.path), "kept": keep, "live": not judged, **found.to_dict()})
         return
     own = ", ".join(f"{dial} {share:+g}" for dial, share in found.settings.items()) or "no dial"
-    print_title(f"{run.argument}: user {user} with {own}, {lists_in(judged)}")
+    print_title(f"{run.argument}: user {user} with {own}, {options.lists_in(judged)}")
     titles = titles_of(run.items())
     rows = [
         (at + 1, *(titles[it] if it >= 0 else "" for it in pair))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title
 from recprism.cli._values import finite_number
 from recprism.errors import InputError
@@ -57,7 +56,7 @@ def why(
     run = Run.open(run_directory, name)
     about = reasons_of(run, user, part=part_named(part or "test"), live=not judged)
     title: Callable[[Any], str] = about.name
-    shown = lists_in(judged, part or "test")
+    shown = options.lists_in(judged, part or "test")
     if why_not is not None:
         refused = about.why_not(why_not)
         _print_one(as_json, run, shown, refused, (refused.sentence(title), refused.for_users(title)))

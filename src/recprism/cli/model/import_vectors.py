@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_facts, print_json, print_title, say, say_categories, say_replaced
 from recprism.cli._values import column_map, columns_of_categories, finite_number
 from recprism.cli.model.train import WITHOUT_CATEGORIES
@@ -63,7 +62,7 @@ def import_vectors(
     ] = None,
     set_aside: Annotated[
         float,
-        share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%."),
+        options.share_option(help="Instead of --held-out: the share of --interactions to use as labels, 0.2 or 20%."),
         With("interactions"),
         Without("held_out"),
     ] = 0.0,

@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import refuse
-from recprism.cli._options import lists_in
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import comma_words
 
@@ -89,7 +88,7 @@ def recommend(
                 name for name in ("user_id", "rank", "item_id", "title", "genres", "score") if name in shown.columns
             ]
             as_text = pl.col("user_id", "item_id").cast(pl.String)  # an id is no quantity: no commas in it
-            print_title(f"{run.argument}: {lists_in(judged, part or 'test')}")
+            print_title(f"{run.argument}: {options.lists_in(judged, part or 'test')}")
             print_table(columns, shown.select(columns).with_columns(as_text).rows(), numeric=("rank", "score"))
     else:
         path = kept if output is None else write_table(lists, output)
@@ -97,7 +96,7 @@ def recommend(
             more = {} if figures is None else {"live": figures.to_dict()}
             print_json({"path": str(path), "lists": lists["user_id"].n_unique(), "k": k, "live": not judged, **more})
         else:
-            kind = lists_in(judged, part or "test")
+            kind = options.lists_in(judged, part or "test")
             print_sentence(f"{lists['user_id'].n_unique():,} lists of up to {k} items ({kind}) -> {path}")
     for sentence in () if figures is None else figures.sentences():
         (say if as_json else print_sentence)(sentence)

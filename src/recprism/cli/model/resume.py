@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 from recprism.cli import _options as options
-from recprism.cli._options import run_argument
 from recprism.cli._values import mlflow_sink
 from recprism.cli.model.train import train_and_print
 from recprism.cli.paper.search import print_search, search_with_progress
 
 
 def resume(
-    run_directory: Annotated[Path, run_argument("A run whose training or search was interrupted.")],
+    run_directory: Annotated[Path, options.run_argument("A run whose training or search was interrupted.")],
     name: options.ResultName = None,
     mlflow: options.Mlflow = None,
     as_json: options.AsJson = False,

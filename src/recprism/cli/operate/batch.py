@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import With
-from recprism.cli._options import number_option
 from recprism.cli._output import print_json, print_sentence, progress_of_steps
 
 
@@ -50,7 +49,7 @@ def batch(
     ] = None,
     half_life: Annotated[
         float | None,
-        number_option(help="Pages after which what was shown counts half.", least=0.001, show_default="1"),
+        options.number_option(help="Pages after which what was shown counts half.", least=0.001, show_default="1"),
         With("shown"),
     ] = None,
     k: Annotated[

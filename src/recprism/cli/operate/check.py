@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import Without
-from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_title, progress_of_steps
 from recprism.cli._values import limits, metric_shares, part_option
 from recprism.common.command_line import command_line
@@ -17,7 +16,9 @@ from recprism.common.command_line import command_line
 
 def check(
     run_directory: options.DiversifiedRun,
-    max_ndcg_loss: Annotated[float | None, share_option(help="The largest loss of NDCG@10: 0.01 or 1%.")] = None,
+    max_ndcg_loss: Annotated[
+        float | None, options.share_option(help="The largest loss of NDCG@10: 0.01 or 1%.")
+    ] = None,
     max_loss: Annotated[
         list[str] | None,
         typer.Option(
@@ -32,7 +33,7 @@ def check(
     ] = None,
     confidence: Annotated[
         float,
-        share_option(help="Confidence that all limits hold, if all pass.", low=0.5, high=0.9999),
+        options.share_option(help="Confidence that all limits hold, if all pass.", low=0.5, high=0.9999),
         Without("measured"),
     ] = 0.95,
     measured: Annotated[

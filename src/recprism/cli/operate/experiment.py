@@ -7,14 +7,17 @@ from typing import Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import share_option
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import limits
 
-Power = Annotated[float, share_option(help="Chance that the test finds the measured change.", low=0.5, high=0.999)]
+Power = Annotated[
+    float, options.share_option(help="Chance that the test finds the measured change.", low=0.5, high=0.999)
+]
 Alpha = Annotated[
     float,
-    share_option(help="Chance of a false alarm: one-sided for guards, two-sided for the goal.", low=0.0001, high=0.5),
+    options.share_option(
+        help="Chance of a false alarm: one-sided for guards, two-sided for the goal.", low=0.0001, high=0.5
+    ),
 ]
 
 
@@ -24,7 +27,7 @@ def experiment(
     alpha: Alpha = 0.05,
     budget: Annotated[
         float | None,
-        share_option(
+        options.share_option(
             help="The margin: the largest share of NDCG@10 that may be lost.",
             low=0.0001,
             high=0.5,
@@ -32,9 +35,11 @@ def experiment(
         ),
     ] = None,
     guard: options.Guards = None,
-    share: Annotated[float, share_option(help="Share of the users who get the new lists.", low=0.01, high=0.99)] = 0.5,
+    share: Annotated[
+        float, options.share_option(help="Share of the users who get the new lists.", low=0.01, high=0.99)
+    ] = 0.5,
     alive: Annotated[
-        float, share_option(help="Share of the measured gain that the test must still find.", low=0.01)
+        float, options.share_option(help="Share of the measured gain that the test must still find.", low=0.01)
     ] = 1.0,
     users_per_day: Annotated[
         int | None, typer.Option(help="New users in the test per day; the plan then gives days.", min=1)

@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import given, refuse
-from recprism.cli._options import run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, progress_of_steps
 from recprism.common.command_line import command_line
 
@@ -19,7 +18,7 @@ FIELDS = {"budget": "budgets", "no-vectors": "vectors", "with-histories": "histo
 
 def export(
     context: typer.Context,
-    run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
+    run_directory: Annotated[Path, options.run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new folder.", show_default="RUN/export-FORM")
     ] = None,
@@ -39,13 +38,13 @@ def export(
     ] = None,
     alpha: Annotated[
         float,
-        share_option(
+        options.share_option(
             help="Share of the rule's trade-off, compiled again: 1 is the rule's own, 0 the trained model (rollback)."
         ),
     ] = 1.0,
     margin: Annotated[
         float | None,
-        share_option(
+        options.share_option(
             help="For an index that rounds, such as int8: user vectors that hold the same lists by this margin, a "
             "share of the spread of a user's scores (0.05).",
             show_default="as compiled",
@@ -60,7 +59,7 @@ def export(
     ] = None,
     budget: Annotated[
         float | None,
-        share_option(
+        options.share_option(
             help="Certify lists of this form: compile every step of the path for the held-out users, and export the "
             "furthest step whose loss of NDCG@10 stays within the budget.",
             show_default="not certified",

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import share_option
 from recprism.cli._output import print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli.operate.experiment import Alpha, Power
 from recprism.common.command_line import command_line
@@ -15,13 +14,15 @@ from recprism.common.command_line import command_line
 
 def holdout(
     run_directory: options.DiversifiedRun,
-    share: Annotated[float, share_option(help="Share of the requests at price 0.", low=0.001, high=0.999)],
+    share: Annotated[float, options.share_option(help="Share of the requests at price 0.", low=0.001, high=0.999)],
     click_rate: Annotated[
         float,
-        share_option(help="Share of the holdout's requests with a click, from your logs.", low=0.0001, high=0.9999),
+        options.share_option(
+            help="Share of the holdout's requests with a click, from your logs.", low=0.0001, high=0.9999
+        ),
     ],
     change: Annotated[
-        float, share_option(help="Share of the click rate whose loss must be seen.", low=0.001, high=0.9)
+        float, options.share_option(help="Share of the click rate whose loss must be seen.", low=0.001, high=0.9)
     ] = 0.05,
     requests_per_day: Annotated[
         int | None, typer.Option(help="Requests per day, each of another user; the plan then gives days.", min=1)

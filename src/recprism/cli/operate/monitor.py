@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import lists_in, run_argument, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from recprism.operate.monitor import Monitored
     from recprism.operate.retention import Retention
 
-Floor = Annotated[float, share_option(help="The least share of the promised gain that must be left.")]
+Floor = Annotated[float, options.share_option(help="The least share of the promised gain that must be left.")]
 
 
 def monitor(
-    run_directory: Annotated[Path, run_argument("The run that you serve.")],
+    run_directory: Annotated[Path, options.run_argument("The run that you serve.")],
     lists: Annotated[
         Path, typer.Option(help="The served lists: user_id,item_id,rank, and optionally a column day or date.")
     ],
@@ -120,7 +119,7 @@ def write_found(kind: type, found: Any, output: Path | None, junit: Path | None)
 
 
 def _print(found: Monitored, judged: bool) -> None:
-    print_title(f"{found.run}: what is alive of its gain in {found.metric} ({lists_in(judged)})")
+    print_title(f"{found.run}: what is alive of its gain in {found.metric} ({options.lists_in(judged)})")
     _print_rows("day", found.days, found)
     print_title("\nby segment of users:")
     _print_rows("segment", found.segments, found)

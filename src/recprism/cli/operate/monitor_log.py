@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import number_option, share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.cli.operate._live import certify_log, estimate_prices
@@ -41,22 +40,22 @@ def monitor_log(
     columns: Annotated[options.ColumnMap, With("taken")] = None,
     floor: Annotated[Floor, USUAL] = 0.8,
     max_fallbacks: Annotated[
-        float, share_option(help="Largest share of requests without a list of the rule."), USUAL
+        float, options.share_option(help="Largest share of requests without a list of the rule."), USUAL
     ] = 0.05,
     max_unmet: Annotated[
-        float | None, share_option(help="Largest share of requests with an unmet constraint."), USUAL
+        float | None, options.share_option(help="Largest share of requests with an unmet constraint."), USUAL
     ] = None,
     max_milliseconds: Annotated[
         float | None, typer.Option(help="99 % of the requests must be faster.", min=0, max=1e9), USUAL
     ] = None,
     max_hit_loss: Annotated[
         float | None,
-        share_option(help="With --taken: largest loss of the hit rate against a holdout at a lower price."),
+        options.share_option(help="With --taken: largest loss of the hit rate against a holdout at a lower price."),
         With("taken"),
     ] = None,
     holdout_share: Annotated[
         float | None,
-        share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked."),
+        options.share_option(help="The share that `recprism serve --holdout` draws; then the draw is checked."),
         USUAL,
     ] = None,
     certify: Annotated[
@@ -87,7 +86,7 @@ def monitor_log(
     ] = None,
     window: Annotated[
         float,
-        number_option(
+        options.number_option(
             help="With --certify or --what-if: days in which outcomes arrive; later ones do not count.", least=0.001
         ),
         LIVE,

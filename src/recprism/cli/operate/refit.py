@@ -10,13 +10,12 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._changed import print_diversified, result_to_make
-from recprism.cli._options import certify_option, run_argument, share_option
 from recprism.cli._output import progress_of_steps, say
 from recprism.cli._values import mlflow_sink
 
 
 def refit(
-    run_directory: Annotated[Path, run_argument("The retrained run.")],
+    run_directory: Annotated[Path, options.run_argument("The retrained run.")],
     like: Annotated[
         Path, typer.Option(metavar="OLD", help="The run before the retraining, which `diversify` has changed.")
     ],
@@ -25,12 +24,12 @@ def refit(
     ] = None,
     max_churn: Annotated[
         float | None,
-        share_option(
+        options.share_option(
             help="The largest share of the places of its lists that may change; user vectors then serve the lists.",
             show_default="no bound",
         ),
     ] = None,
-    certify_on: Annotated[str | None, certify_option("as for the old run")] = None,
+    certify_on: Annotated[str | None, options.certify_option("as for the old run")] = None,
     metrics: options.Metrics = None,
     name: options.NewName = None,
     overwrite: options.OverwriteResult = False,

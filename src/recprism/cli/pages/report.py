@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import given, refuse
-from recprism.cli._options import run_argument
 from recprism.cli._output import print_json, print_sentence, print_title, progress_of_steps, say
 from recprism.errors import InputError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 def report(
     context: typer.Context,
-    run_directory: Annotated[Path, run_argument("A run, diversified or only trained.")],
+    run_directory: Annotated[Path, options.run_argument("A run, diversified or only trained.")],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="The HTML file.", show_default="RUN/report.html")
     ] = None,

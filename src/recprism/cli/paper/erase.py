@@ -8,7 +8,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import With, Without
-from recprism.cli._options import share_option
 from recprism.cli._output import (
     if_storable,
     next_step,
@@ -56,7 +55,7 @@ def erase(
     controls: Annotated[int, typer.Option(help="Draws of each control; 0 runs none.", min=0)] = 199,
     part: options.Part = "test",
     held_out_users: Annotated[
-        float, share_option(help="Search again without this share of the users, and judge on them.", high=0.9)
+        float, options.share_option(help="Search again without this share of the users, and judge on them.", high=0.9)
     ] = 0.0,
     seed: options.Seed = 0,
     name: options.ResultName = None,

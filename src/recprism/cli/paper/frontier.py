@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recprism.cli import _options as options
-from recprism.cli._options import goal_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_bar
 from recprism.cli._values import comma_words
 from recprism.errors import InputError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 def frontier(
     run_directory: options.TrainedRun,
-    goal: Annotated[str, goal_option()] = "subtopic_coverage",
+    goal: Annotated[str, options.goal_option()] = "subtopic_coverage",
     rivals: Annotated[
         str | None,
         typer.Option(metavar="NAMES", help="Re-rankers with commas between.", show_default="all that are installed"),

@@ -10,7 +10,6 @@ import typer
 from recprism.cli import _options as options
 from recprism.cli._changed import print_effect, result_to_make
 from recprism.cli._commands import refuse
-from recprism.cli._options import goal_option, share_option
 from recprism.cli._output import next_step, print_json, progress_bar, progress_of_steps
 from recprism.cli._values import mlflow_sink, typed_values
 from recprism.common.command_line import in_commas
@@ -31,7 +30,7 @@ OF_CREDIT = {
 
 def search(
     run_directory: options.TrainedRun,
-    goal: Annotated[str | None, goal_option(DEFAULT_GOAL)] = None,
+    goal: Annotated[str | None, options.goal_option(DEFAULT_GOAL)] = None,
     accuracy: Annotated[
         str | None,
         typer.Option(
@@ -42,7 +41,7 @@ def search(
     ] = None,
     relevance: Annotated[
         float | None,
-        share_option(
+        options.share_option(
             help="Weight of the base scores against the goal; more keeps more accuracy. Not for shared credit.",
             show_default="0.7",
         ),

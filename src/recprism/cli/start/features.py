@@ -9,7 +9,6 @@ import typer
 
 from recprism.cli import _options as options
 from recprism.cli._commands import With
-from recprism.cli._options import share_option
 from recprism.cli._output import next_step, print_json, print_sentence, print_table, print_title, progress_of_steps, say
 from recprism.cli._values import column_map
 from recprism.common.command_line import command_line
@@ -45,7 +44,7 @@ def features(
     min_mentions: Annotated[int, typer.Option(help="Reviews: the fewest mentions of a feature."), With("reviews")] = 5,
     max_share: Annotated[
         float,
-        share_option(help="Reviews: a word in a larger share of them is their category, not a feature."),
+        options.share_option(help="Reviews: a word in a larger share of them is their category, not a feature."),
         With("reviews"),
     ] = 0.3,
     show: Annotated[

@@ -98,23 +98,24 @@ class Question:
 
     @classmethod
     def about(
-        cls, found: CMB, objective: str | None = None, *, axes: str | None = None, draws: int = 199, **others: Any
+        cls,
+        found: CMB,
+        objective: str | None = None,
+        *,
+        axes: str | None = None,
+        part: Part = "test",
+        draws: int = 199,
+        seed: int = 0,
+        held_out: float = HELD_OUT,
     ) -> Question:
         """Fill in the result's own objective and the usual axes.
-
-        Args:
-            found: The result.
-            objective: The metric whose gain is explained; the result's own goal by default.
-            axes: The axes that factors are named on; the usual ones by default.
-            draws: Of each control; 0 runs none.
-            **others: Further attributes.
 
         Raises:
             InputError: If the draws are too few to show a gain beyond chance.
         """
         require_enough(draws)
         name = metric_name(objective or metric_of_goal(found.goal))
-        return cls(name, axes or usual_axes(found.base_), draws=draws, **others)
+        return cls(name, axes or usual_axes(found.base_), part, draws, seed, held_out)
 
 
 def require_enough(draws: int) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 from recprism.cmb import CMB
 from recprism.cmb.factors.build import explain
 from recprism.cmb.factors.change import Change
-from recprism.cmb.factors.checks import Question, run_checks
+from recprism.cmb.factors.checks import HELD_OUT, Question, run_checks
 from recprism.cmb.factors.evaluator import METRICS, Evaluator
 from recprism.cmb.factors.explanation import Explanation
 from recprism.cmb.factors.naming import Labels
@@ -19,7 +19,7 @@ from recprism.cmb.jobs._control_cache import cache_key, kept_checks, to_keep
 from recprism.common.log import phase
 from recprism.common.progress import ProgressCallback
 from recprism.data.categories import Categories
-from recprism.data.split import Split
+from recprism.data.split import Part, Split
 from recprism.errors import InputError
 from recprism.metrics.registry import with_gini
 from recprism.result.catalogue import titles_of
@@ -46,25 +46,33 @@ def explain_factors(
     run: Run,
     objective: str | None = None,
     *,
+    axes: str | None = None,
     top: int = 5,
+    draws: int = 199,
+    part: Part = "test",
+    seed: int = 0,
+    held_out: float = HELD_OUT,
     on_step: ProgressCallback | None = None,
-    **others: Any,
 ) -> ExplainedFactors:
     """Explain what a change of vectors did.
 
     Args:
         run: A run with a result that changed vectors.
         objective: The metric whose gain is explained; the run's own goal by default.
+        axes: The axes that factors are named on.
         top: How many factors are spelled out.
+        draws: Of each control. 0 runs no controls. Controls that factors_explanation.json holds for just this question
+            are not run again.
+        part: The part that judges.
+        seed: Of the draws.
+        held_out: Share of the users who judge the controls, if the search can be repeated without them.
         on_step: Receives the progress of the controls.
-        **others: Further attributes of the question. Controls that factors_explanation.json holds for just this
-            question are not run again.
 
     Raises:
         InputError: If a rule makes the lists, so that no vector changed.
     """
     found, split, categories = changed_vectors(run), run.split(), run.categories()
-    asked = Question.about(found, objective, **others)
+    asked = Question.about(found, objective, axes=axes, part=part, draws=draws, seed=seed, held_out=held_out)
     key = cache_key(run, found, asked)
     evaluator = Evaluator.on(split, asked.part, found.base_, categories, with_gini((asked.objective, *METRICS)))
     checks = kept_checks(run, key) if asked.draws else None
