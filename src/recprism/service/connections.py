@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -52,40 +52,6 @@ def server(
     return kind(config)
 
 
-class Joined:
-    """A transport that sends the head and the body of an answer together: a call of the system takes long.
-
-    What is written in one turn of the loop is sent at the end of this turn.
-
-    Args:
-        transport: Where it is sent.
-        loop: The loop of the connection.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport, self._loop = transport, loop
-        self._waiting: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Send data with what else is written in this turn."""
-        if not self._waiting:
-            self._loop.call_soon(self._send)
-        self._waiting.append(data)
-
-    def close(self) -> None:
-        """Send what waits, and end the connection."""
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        if self._waiting:
-            data, self._waiting = b"".join(self._waiting), []
-            self._transport.write(data)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-
 class Connection(HttpToolsProtocol):
     """A connection that ends if a request takes too long to arrive: its first line, its headers and its body."""
 
@@ -95,7 +61,7 @@ class Connection(HttpToolsProtocol):
     _who = ""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(transport)
         self._who = address({"client": self.client})
         self.open[self._who] += 1
         self._expect()
