@@ -20,7 +20,6 @@ from recprism.rule.kernels.worth import DISTANCE
 from recprism.serving._kernels.history import add_shares
 
 KEPT_PRICES = 256  # sets of prices that are remembered, by goals, trade-off and length
-KEPT_ITEMS = 100_000  # items whose categories are remembered
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
@@ -69,7 +68,6 @@ class PreparedRule:
         self.function = next((it.function for it in terms if it.function is not None), None)
         self.vectors = (file.unit, self._known) if any(it.by_vectors for it in terms) else None
         self._kept_columns: dict[int, NDArray[np.bool_]] = {}  # at most one for each category
-        self._kept_categories: dict[int, list[int]] = {}
 
     @property
     def no_reasons(self) -> str:
@@ -125,12 +123,8 @@ class PreparedRule:
         return found
 
     def categories(self, number: int) -> list[int]:
-        """Return the columns of an item; every request asks for those of the best items, so they are remembered."""
-        found = self._kept_categories.get(number)
-        if found is None:
-            found = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
-            if len(self._kept_categories) < KEPT_ITEMS:
-                self._kept_categories[number] = found
+        """Return the columns of an item."""
+        found: list[int] = self.file.indices[self.indptr[number] : self.indptr[number + 1]].tolist()
         return found
 
     def field_values(self, field: str, number: int) -> tuple[int, ...]:
