@@ -64,7 +64,8 @@ def main() -> None:
         earlier = json.loads(given.record.read_text(encoding="utf-8")) if given.record.exists() else {}
         found = json.dumps(record_of(given.output, GRID, earlier))
         found = json.loads(found, parse_float=lambda text: round(float(text), DIGITS))
-        write_text(given.record, json.dumps(found, indent=1) + "\n")
+        rows = json.dumps(found).replace('{"world": ', '\n{"world": ')  # a cell is a line, also in a difference
+        write_text(given.record, rows + "\n")
     else:
         run(given.grid, load, given.output, given.seeds)
 
