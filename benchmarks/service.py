@@ -8,11 +8,13 @@ up.
 python benchmarks/service.py --rate 150 --connections 200 --seconds 120
 python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons
 python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill --no-reasons
-python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 1
 
 With ``--kill`` the service is killed (SIGKILL) in the middle and started again by a supervisor. Clients repeat requests
 that were lost, and every request must be answered. A request whose answer was lost on its way is served again; the log
 then has several rows with its id.
+
+With ``--workers N`` other processes make the lists; memory is that of all processes.
 
 With ``--governor`` the service also draws one of four prices for each request, and a governor takes a step every five
 seconds: it reads the whole log and the outcomes of all requests, and tests each price.
@@ -91,13 +93,16 @@ class Supervisor:
                 time.sleep(0.1)
 
     def memory(self) -> float:
-        """MiB that are resident; NaN while it starts again."""
+        """MiB that are resident, with those of workers; NaN while it starts again."""
+        pid, total = self.process.pid, 0.0
         try:
-            text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
-        except OSError:
+            children = [it.read_text(encoding="ascii") for it in Path(f"/proc/{pid}/task").glob("*/children")]
+            for one in (pid, *" ".join(children).split()):
+                text = Path(f"/proc/{one}/status").read_text(encoding="utf-8")
+                total += int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) / 1024
+        except (OSError, IndexError):
             return float("nan")
-        found = re.search(r"VmRSS:\s+(\d+)", text)
-        return int(found.group(1)) / 1024 if found else float("nan")
+        return total
 
     def end(self) -> int:
         """End the service gracefully; returns its exit code."""
@@ -173,6 +178,7 @@ def main() -> None:
     options.add_argument("--kill", action="store_true", help="kill the service in the middle and start it again")
     options.add_argument("--no-reasons", action="store_true", help="ask for lists alone")
     options.add_argument("--governor", action="store_true", help="draw prices, and test them every five seconds")
+    options.add_argument("--workers", type=int, default=0, help="processes that make the lists")
     chosen = options.parse_args()
     generator = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:
@@ -184,7 +190,7 @@ def main() -> None:
         lines = [json.dumps(plain(it) | asked_for) for it in requests]
         (folder / "requests").write_text("\n".join(lines), encoding="utf-8")
         more = governed(folder, int(chosen.rate * chosen.seconds)) if chosen.governor else []
-        service = Supervisor(folder, more)
+        service = Supervisor(folder, [*more, "--workers", str(chosen.workers)])
         asked = {
             "name": NAME,
             "port": service.port,

@@ -74,9 +74,9 @@ def shared_export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def served(launch: Start, shared_export: Path) -> Iterator[Served]:
-    """A service that tests share: none of them changes it."""
-    found = launch(shared_export)
+@pytest.fixture(scope="session", params=[(), ("--workers", "2")], ids=["alone", "with workers"])
+def served(launch: Start, shared_export: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    """A service that tests share: none of them changes it. Workers change no answer."""
+    found = launch(shared_export, *request.param)
     yield found
     found.kill(signal.SIGKILL)

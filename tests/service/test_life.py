@@ -77,11 +77,14 @@ def by_watching(_served: Served) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ask", [by_signal, by_request, by_watching])
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [(by_signal, ()), (by_request, ()), (by_watching, ("--watch",)), (by_request, ("--workers", "2"))],
+)
 def test_a_new_export_is_loaded_without_a_lost_request(
-    start: Start, export: Path, ask: Callable[[Served], None]
+    start: Start, export: Path, ask: Callable[[Served], None], words: tuple[str, ...]
 ) -> None:
-    served = start(export, *(["--watch"] if ask is by_watching else []))
+    served = start(export, *words)
     old = load_rule(export)
     with load_of(served.address) as answers:
         wait_until(lambda: len(answers) > 40)

@@ -204,12 +204,15 @@ def test_requests_without_the_token_take_no_place(start: Start, export: Path) ->
 def test_slow_requests_do_not_pile_up(shared_export: Path) -> None:
     service, held = Service(shared_export, Settings()), threading.Event()
 
+    def wait(*_: Any) -> Any:
+        return held.wait()
+
     async def many() -> list[Any]:
-        waiting = [asyncio.ensure_future(service.run(True, held.wait)) for _ in range(MOST_SLOW)]
+        waiting = [asyncio.ensure_future(service.make(True, wait, {})) for _ in range(MOST_SLOW)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyError):
-            await service.run(True, held.wait)
-        assert await service.run(False, lambda: 1) == 1, "others are answered"
+            await service.make(True, wait, {})
+        assert await service.make(False, lambda *_: 1, {}) == 1, "others are answered"
         held.set()
         return await asyncio.gather(*waiting)
 

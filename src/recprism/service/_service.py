@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from recprism.common.files import require_rights, storable
 from recprism.common.ids import Id, canonical_text
@@ -19,11 +19,11 @@ from recprism.errors import BusyError, InputError, RecprismError
 from recprism.operate.traffic.draw import Draw
 from recprism.runs.lock import held
 from recprism.service._bodies import Common, ServedBody
-from recprism.service._lists import BASE, ONCE, RULE
+from recprism.service._lists import BASE, ONCE, RULE, Made
 from recprism.service._loaded import Loaded, Signature, load_export, signature
 from recprism.service._metrics import Metrics
+from recprism.service._workers import Workers
 from recprism.service.settings import Settings
-from recprism.serving.ranked import Ranked
 
 if TYPE_CHECKING:
     from recprism.operate.traffic.governor import Governor
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 THREADS, MOST_SLOW = 2, 32
 """Threads for slow requests, and how many of them may wait."""
 WATCH_SECONDS = 0.5
-Found = TypeVar("Found")
 log = logging.getLogger(__name__)
 
 
@@ -48,7 +47,8 @@ class Service:
         settings: What the service does with requests.
 
     Attributes:
-        loaded: The rule that answers; a new one replaces it in one step.
+        loaded: The rule that answers; a new one replaces it in one step, together with the workers.
+        workers: The processes that make its lists; None if this one does.
         problem: Why the last new export was not loaded; empty if it was.
         stopping: Whether the service ends soon.
 
@@ -68,6 +68,7 @@ class Service:
                 require_rights(folder_of_log, write=True)
         self.problem, self.stopping = "", False
         self.governor: Governor | None = None
+        self.workers: Workers | None = None
         self._alone = ExitStack()
         self._use(self.loaded)
         if settings.governor is not None:
@@ -90,9 +91,10 @@ class Service:
 
     # -- beginning and end --------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Begin to log and to watch; needs a running event loop."""
+    async def start(self) -> None:
+        """Begin to log and to watch, with all workers."""
         self._loop = asyncio.get_running_loop()
+        self.workers = await self._workers_of(self.loaded)
         if self.settings.log_folder is not None:
             from recprism.service._request_log import RequestLog  # it loads polars
 
@@ -110,6 +112,8 @@ class Service:
         for task in self._tasks:
             task.cancel()
         self._slow.shutdown()
+        if self.workers is not None:
+            self.workers.close()
         if self.log is not None:
             self.log.close()
         self._alone.close()
@@ -121,10 +125,17 @@ class Service:
         found.rule.enabled = self.enabled
         return found
 
-    def _use(self, loaded: Loaded) -> None:
+    async def _workers_of(self, loaded: Loaded) -> Workers | None:
+        if not self.settings.workers:
+            return None
+        return await Workers.begin(self.folder, self.settings, loaded.fingerprint)
+
+    def _use(self, loaded: Loaded, workers: Workers | None = None) -> None:
         if self.governor is not None:
             self.governor.use(loaded.fingerprint)
-        self.loaded = loaded
+        before, self.loaded, self.workers = self.workers, loaded, workers
+        if before is not None:
+            before.close()
         loaded.rule.enabled = self.enabled  # the switch may have been used while it was loaded
         self.metrics.loads("loaded").inc()
         self.metrics.loaded.set(loaded.time)
@@ -146,7 +157,8 @@ class Service:
         async with self._loading:
             self._signature = signature(self.folder)
             try:
-                self._use(await asyncio.to_thread(self._prepared))
+                loaded = await asyncio.to_thread(self._prepared)
+                self._use(loaded, await self._workers_of(loaded))
                 self.problem = ""
             except (RecprismError, OSError) as problem:
                 self.problem = f"the new export was not loaded, and the old one stays: {problem}"
@@ -190,20 +202,25 @@ class Service:
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    async def run(self, slow: bool, work: Callable[[], Found]) -> Found:
-        """Run work here, or in a thread if it is slow.
+    async def make(self, slow: bool, make: Callable[..., Made], options: dict[str, Any]) -> Made:
+        """Make a list here or in a worker, or in a thread if that is slow.
 
         Raises:
+            InputError: If an argument is invalid.
+            LostWorkerError: If a worker ended.
             TooManyError: If too many slow requests wait.
         """
+        loaded = self.loaded
         if not slow:
-            return work()
+            if self.workers is None or self.workers.are_gone:
+                return make(loaded, options)
+            return await self.workers.make(make.__name__, self.enabled, options)
         if self._waiting >= MOST_SLOW:
             self.metrics.refused.inc()
             raise TooManyError
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._slow, work)
+            return await asyncio.get_running_loop().run_in_executor(self._slow, make, loaded, options)
         finally:
             self._waiting -= 1
 
@@ -245,22 +262,19 @@ class Service:
             canonical_text(user).encode(), key=self._key, person=b"recprism-user", digest_size=16
         ).hexdigest()
 
-    def record(
-        self, loaded: Loaded, ranked: Ranked, body: ServedBody, *, request: str, draw: Draw, shown: str, started: float
-    ) -> None:
+    def record(self, loaded: Loaded, made: Made, body: ServedBody, *, request: str, draw: Draw, started: float) -> None:
         """Count a list, and log it."""
         metrics = self.metrics
-        metrics.swaps.observe(ranked.swaps)
-        before, after = loaded.rule.coverage(ranked.base), loaded.rule.coverage(ranked.ids)
-        metrics.coverage(BASE).observe(before)
-        metrics.coverage(RULE).observe(after)
-        if ranked.unmet:
-            metrics.unmet.inc(len(ranked.unmet))
+        metrics.swaps.observe(len({*made.ids} - {*made.base}))
+        for name, covered in zip((BASE, RULE), made.coverage, strict=True):
+            metrics.coverage(name).observe(covered)
+        if made.unmet:
+            metrics.unmet.inc(made.unmet)
             metrics.unmet_lists.inc()
-        if ranked.unknown:
-            metrics.unknown.inc(len(ranked.unknown))
-        if ranked.fallback is not None:
-            metrics.fallbacks(ranked.fallback).inc()
+        if made.unknown:
+            metrics.unknown.inc(made.unknown)
+        if made.fallback is not None:
+            metrics.fallbacks(made.fallback).inc()
         if draw.held:
             metrics.holdout.inc()
         if self.settings.shadow:
@@ -273,13 +287,13 @@ class Service:
                 request,
                 self.user_hash(body.user),
                 body.segment,
-                ranked.trade_off,
+                made.trade_off,
                 draw.held,
-                shown,
-                [canonical_text(it) for it in ranked.ids],
-                [canonical_text(it) for it in ranked.base],
-                ranked.fallback,
-                len(ranked.unmet),
+                made.shown,
+                [canonical_text(it) for it in made.ids],
+                [canonical_text(it) for it in made.base],
+                made.fallback,
+                made.unmet,
                 (time.perf_counter() - started) * 1e3,
                 loaded.fingerprint,
                 draw.probability,

@@ -38,6 +38,7 @@ from recprism.service._guards import STARTED, Guard, Meter, Places, overloaded
 from recprism.service._metrics import CONTENT_TYPE
 from recprism.service._openapi import describe, documented
 from recprism.service._service import Service, TooManyError
+from recprism.service._workers import LostWorkerError
 from recprism.service.answers import Answer, ExplainedAnswer, SteeredAnswer
 from recprism.service.limits import Limits
 from recprism.service.safety import SecurityHeaders, allowed_hosts
@@ -90,7 +91,7 @@ def create_app(folder: str | Path, settings: Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def until_the_end(_app: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        await service.start()
         yield
         service.close()
 
@@ -146,12 +147,10 @@ async def _list(service: Service, route: ListRoute, request: Request) -> Respons
     options, draw = service.options_of(body, number)
     slow = body.is_slow or ("user_vector" in options and len(loaded.rule.file.item_ids) > LARGE_CATALOGUE)
     in_shadow = service.settings.shadow and isinstance(body, ServedBody)
-    make = _lists.serve_in_shadow if in_shadow else route.make
-    made = await service.run(slow, lambda: make(loaded, body, options))
-    content = orjson.dumps({"request": number, "holdout": draw.held, **made.values})
+    made = await service.make(slow, _lists.serve_in_shadow if in_shadow else route.make, options)
     if isinstance(body, ServedBody):  # users see the list, so it is counted and logged
-        about: dict[str, Any] = {"request": number, "draw": draw, "started": request.scope[STARTED]}
-        service.record(loaded, made.ranked, body, shown=made.shown, **about)
+        service.record(loaded, made, body, request=number, draw=draw, started=request.scope[STARTED])
+    content = orjson.dumps({"request": number, "holdout": draw.held})[:-1] + b"," + made.content[1:]
     return Response(content, media_type="application/json", headers={REQUEST_ID: number})
 
 
@@ -240,6 +239,8 @@ async def _guarded(request: Request, answer: Callable[[], Any]) -> Response:
         return JSONResponse({"detail": str(problem)}, 507)
     except TooManyError:
         return overloaded("many slow requests are waiting")
+    except LostWorkerError:
+        return overloaded("the process that made the list has ended")
     except Exception as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         path, kind, file = request.scope["path"], type(problem).__name__, Path(where.filename).name

@@ -21,6 +21,8 @@ SHORTEST_KEY, LONGEST_KEY = 32, 64
 SHORTEST_TOKEN = 16
 """Characters of a token that others than this machine can try to guess."""
 
+MOST_WORKERS = 64
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -41,6 +43,7 @@ class Settings:
         log: Folder of the log of served requests; None for no log.
         log_users: Whether the log has a keyed hash of each user id.
         log_key: The key of the hash.
+        workers: Processes that make lists; 0 makes them in the process of the service.
         watch: Whether a changed export is loaded without a request to do so.
         max_bytes: Bytes of a request.
         max_candidates: Ids in each list of a request: candidates, history, exclude, banned.
@@ -66,6 +69,7 @@ class Settings:
     log: str | Path | None = None
     log_users: bool = False
     log_key: str | None = field(default=None, repr=False)
+    workers: int = 0
     watch: bool = False
     max_bytes: int = 1024 * 1024
     max_candidates: int = 10_000
@@ -78,6 +82,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, not {value}")
+        if not 0 <= self.workers <= MOST_WORKERS:
+            raise InputError(f"workers must be from 0 to {MOST_WORKERS}, not {self.workers}")
         if not 0 <= self.drain < float("inf"):
             raise InputError(f"drain must be a number of seconds from 0 up, not {self.drain}")
         object.__setattr__(self, "holdout", share(self.holdout, "holdout"))

@@ -78,6 +78,14 @@ def serve(
         typer.Option("--log-users", help=f"Log users as hashes, keyed by {LOG_KEY} (32 to 64 characters)."),
         With("log"),
     ] = False,
+    workers: Annotated[
+        int,
+        typer.Option(
+            help="Processes that make lists, so that one service uses several processors; 0 makes them in itself.",
+            min=0,
+            max=64,
+        ),
+    ] = 0,
     watch: Annotated[
         bool, typer.Option("--watch", help="Load the export again when its files change. SIGHUP and /reload do, too.")
     ] = False,
@@ -112,7 +120,7 @@ def serve(
     - `recprism serve rule --log served --shadow`
     - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --holdout 5% --holdout-price 0`
     - `RECPRISM_LOG_KEY=KEY recprism serve rule --log served --log-users --governor governor.toml`
-    - `recprism serve rule --host 0.0.0.0 --token SECRET --watch --drain 5`
+    - `recprism serve rule --host 0.0.0.0 --token SECRET --workers 4 --watch --drain 5`
     """
     from recprism.service import Settings, create_app
     from recprism.service.server import serve as server_of
@@ -137,6 +145,7 @@ def serve(
         log=log,
         log_users=log_users,
         log_key=os.environ.get(LOG_KEY) if log_users or holdout or governor else None,
+        workers=workers,
         watch=watch,
         max_bytes=max_bytes,
         max_candidates=max_candidates,
