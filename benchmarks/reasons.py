@@ -87,6 +87,13 @@ def claims_of(name: str, problem: Problem, rule: Rule, users: range) -> list[Cla
     return rows
 
 
+def problem_of(name: str, seed: int) -> rp.Problem:
+    """Return what a trained BPRMF serves on a data set."""
+    data = rp.load(name)
+    split = data.split(seed=seed)
+    return rp.Problem(rp.BPRMF().fit(split, seed=seed, device="cpu"), split, data.categories)
+
+
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--data", nargs="+", default=DATA)
@@ -95,9 +102,7 @@ def main() -> None:
     chosen = options.parse_args()
     claims: list[Claim] = []
     for name in chosen.data:
-        data = rp.load(name)
-        split = data.split(seed=chosen.seed)
-        problem = rp.Problem(rp.BPRMF().fit(split, seed=chosen.seed, device="cpu"), split, data.categories)
+        problem = problem_of(name, chosen.seed)
         for goal, trade_off in GOALS.items():
             rule = rule_at(problem, goal, trade_off)
             users = range(min(chosen.users, problem.seen.n_rows))

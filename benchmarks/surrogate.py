@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingClassifier
 
-import recprism as rp
 from exchanges import FullReruns
 from harness import Claim, parser, report
+from reasons import problem_of
 from recprism.budget.path import rule_at
 from recprism.budget.problem import Problem
 from recprism.explain.reasons.questions import why_newcomers
@@ -104,10 +104,29 @@ def shap_values(leaves: list[Leaf], row: Floats) -> Floats:
     return found
 
 
-def rows_of(problem: Problem, rule: Rule, user: int) -> tuple[list[int], Floats, NDArray[np.bool_]]:
-    """Return a user's candidates, what the surrogate knows of them, and which of them are in the list."""
+class Known(NamedTuple):
+    """What the surrogate knows of one user's candidates.
+
+    Attributes:
+        items: Item numbers, the best first, (n,).
+        scores: Their scores, (n,).
+        rows: The columns, (n, CATEGORIES + n_categories).
+    """
+
+    items: list[int]
+    scores: Floats
+    rows: Floats
+
+    @property
+    def own(self) -> NDArray[np.bool_]:
+        """Whether each candidate has each category, (n, n_categories)."""
+        return self.rows[:, CATEGORIES:] > 0
+
+
+def known_of(problem: Problem, depth: int, user: int, boosts: Floats | None = None) -> Known:
+    """Return what is known of a user's best candidates."""
     at = np.array([user])
-    items, scores = (it[0] for it in problem.candidates_after([], rule.candidates, at, rule.boosts))
+    items, scores = (it[0] for it in problem.candidates_after([], depth, at, boosts))
     items, scores = items[items >= 0], scores[items >= 0].astype(np.float64)
     matrix = problem.categories.dense().astype(np.float64)
     lacked = ~matrix[[it for it in problem.base_lists[user].tolist() if it >= 0]].any(0)
@@ -119,34 +138,55 @@ def rows_of(problem: Problem, rule: Rule, user: int) -> tuple[list[int], Floats,
         problem.split.train.col_counts[items].astype(np.float64),
         own @ history,
     ]
-    listed = np.isin(items, problem.rank(rule, users=at)[0][0])
-    return items.tolist(), np.column_stack([*columns, own * (1 + lacked)]), listed
+    return Known(items.tolist(), scores, np.column_stack([*columns, own * (1 + lacked)]))
+
+
+class Surrogate:
+    """Boosted trees that predict which candidates are in a list, with SHAP values.
+
+    Args:
+        known: What is known of users' candidates.
+        lists: Their lists, item numbers.
+    """
+
+    def __init__(self, known: list[Known], lists: list[list[int]]) -> None:
+        self._model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=0)
+        listed = [np.isin(one.items, items) for one, items in zip(known, lists, strict=True)]
+        self._model.fit(np.vstack([it.rows for it in known]), np.concatenate(listed))
+        trees = (one.tree_ for (one,) in self._model.estimators_)
+        self._leaves = [leaf for tree in trees for leaf in leaves_of(tree, self._model.learning_rate)]
+        mean = sum(leaf.value * float(np.prod(list(leaf.shares.values()))) for leaf in self._leaves)
+        self._start = mean + float(self._model._raw_predict_init(known[0].rows[:1])[0, 0])
+
+    def margins(self, rows: Floats) -> Floats:
+        """Return how sure the trees are that candidates are in the list, (n,)."""
+        return np.asarray(self._model.decision_function(rows))
+
+    def values(self, row: Floats) -> Floats:
+        """Return the SHAP values of a candidate, (n_columns,); they add up to the prediction."""
+        found = shap_values(self._leaves, row)
+        np.testing.assert_allclose(self._start + found.sum(), self.margins(row[None])[0], rtol=1e-6, atol=1e-6)
+        return found
 
 
 def judge(problem: Problem, rule: Rule, users: int) -> dict[str, dict[str, list[bool]]]:
     """Return, for the rule's reasons and for the surrogate, the outcomes of each question about new items."""
-    known = [rows_of(problem, rule, user) for user in range(users)]
-    model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=0)
-    model.fit(np.vstack([it[1] for it in known[1::2]]), np.concatenate([it[2] for it in known[1::2]]))
-    leaves = [leaf for (one,) in model.estimators_ for leaf in leaves_of(one.tree_, model.learning_rate)]
+    known = [known_of(problem, rule.candidates, user, rule.boosts) for user in range(users)]
+    lists = [problem.rank(rule, users=np.array([user]))[0][0].tolist() for user in range(1, users, 2)]
+    surrogate = Surrogate(known[1::2], lists)
     found: dict[str, dict[str, list[bool]]] = {who: defaultdict(list) for who in ("reasons", "surrogate")}
     numbers = {item: at for at, item in enumerate(problem.split.item_ids.tolist())}
     names, luck = list(problem.categories.names), np.random.default_rng(0)
-    mean = sum(leaf.value * float(np.prod(list(leaf.shares.values()))) for leaf in leaves)
-    start = float(model._raw_predict_init(known[0][1][:1])[0, 0])
     for user in range(0, users, 2):
-        items, rows, _ = known[user]
-        margins = model.decision_function(rows)
-        best = {items[at] for at in np.argsort(-margins)[: rule.k]}
+        items, rows = known[user].items, known[user].rows
+        best = {items[at] for at in np.argsort(-surrogate.margins(rows))[: rule.k]}
         reruns = FullReruns(problem, rule, user, personal=bool(problem.history.row(user).size))
         for reason in why_newcomers(problem, rule, problem.split.user_ids[user]):
             item = numbers[reason.item]
             at = items.index(item)
-            values = shap_values(leaves, rows[at])
-            np.testing.assert_allclose(start + mean + values.sum(), margins[at], rtol=1e-6, atol=1e-6)
-            own = np.flatnonzero(rows[at, CATEGORIES:]).tolist()
+            values, own = surrogate.values(rows[at]), np.flatnonzero(known[user].own[at]).tolist()
             found["surrogate"]["found again"].append(item in best)
-            claims = {"reasons": _of_reason(reason, names), "surrogate": _of_values(values, own)}
+            claims = {"reasons": _of_reason(reason, names), "surrogate": named_by(values, own)}
             for who, claim in claims.items():
                 _note(found[who], reruns, item, own, claim, luck)
     return found
@@ -164,7 +204,7 @@ def _of_reason(reason: Any, names: list[str]) -> Named:
     )
 
 
-def _of_values(values: Floats, own: list[int]) -> Named:
+def named_by(values: Floats, own: list[int]) -> Named:
     """Return what the surrogate names."""
     of_own = values[CATEGORIES:]
     every = sorted((it for it in own if of_own[it] > 0), key=lambda it: -of_own[it])
@@ -197,9 +237,7 @@ def main() -> None:
     chosen = options.parse_args()
     claims: list[Claim] = []
     for name in chosen.data:
-        data = rp.load(name)
-        split = data.split(seed=chosen.seed)
-        problem = rp.Problem(rp.BPRMF().fit(split, seed=chosen.seed, device="cpu"), split, data.categories)
+        problem = problem_of(name, chosen.seed)
         for goal in GOALS:
             found = judge(problem, rule_at(problem, goal, TRADE_OFF), chosen.users)
             claims.append(Claim(f"{name}, {goal}: new items", len(found["reasons"]["names a cause"]), None, "higher"))

@@ -37,6 +37,10 @@ ORDER = {
         "A tree surrogate with SHAP next to the reasons",
         "python benchmarks/surrogate.py --data ml-latest-small ml-1m amazon-cds-2014 hetrec2011-lastfm-2k",
     ),
+    "ceilings": (
+        "How many new items leave without one of their categories, for each method",
+        "python benchmarks/ceilings.py --data ml-latest-small ml-1m amazon-cds-2014 hetrec2011-lastfm-2k",
+    ),
     "stability": ("What stays the same after a retraining", "python benchmarks/stability.py runs/ml1m"),
     "exposure": (
         "Exposure goals at equal losses",
@@ -57,6 +61,10 @@ ORDER = {
     "service_governed": (
         "The service with a governor, without reasons",
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons",
+    ),
+    "service_workers": (
+        "The service with a governor and a worker, with reasons",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 1",
     ),
     "service_killed": (
         "The service, killed and restarted",

@@ -29,10 +29,13 @@ clicks = "50%"
 """
 
 
-def test_a_service_raises_its_price_and_keeps_it_over_a_kill(start: Start, export: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["0", "1"])
+def test_a_service_raises_its_price_and_keeps_it_over_a_kill(
+    start: Start, export: Path, tmp_path: Path, workers: str
+) -> None:
     outcomes, plan, log = (tmp_path / name for name in ("outcomes.csv", "governor.toml", "log"))
     plan.write_text(PLAN.format(outcomes=outcomes), encoding="utf-8")
-    words = ("--log", str(log), "--log-users", "--governor", str(plan))
+    words = ("--log", str(log), "--log-users", "--governor", str(plan), "--workers", workers)
     served = start(export, *words, RECPRISM_LOG_KEY="k" * 32)
     assert served.ask("/governor")[1]["price"] == 0
     with served.client() as client:

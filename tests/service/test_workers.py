@@ -30,19 +30,21 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_another_worker_replaces_one_that_ends(start: Start, export: Path) -> None:
-    served, rule = start(export, "--workers", "2"), load_rule(export)
+@pytest.mark.parametrize("n", [1, 2])
+def test_another_worker_replaces_one_that_ends(start: Start, export: Path, n: int) -> None:
+    served, rule = start(export, "--workers", str(n)), load_rule(export)
     before = workers_of(served)
-    assert len(before) == 2
+    assert len(before) == n
     with load_of(served.address) as answers:
         wait_until(lambda: len(answers) > 20)
         os.kill(min(before), signal.SIGKILL)
-        wait_until(lambda: len(workers_of(served) - {min(before)}) == 2)
+        wait_until(lambda: len(workers_of(served) - {min(before)}) == n)
         after = len(answers)
         wait_until(lambda: len(answers) > after + 20)
     for found in answers:
         assert found.ids == rule.rerank(**request_of(int(found.request[1:]) % 7)).ids
     assert served.err.read_text(encoding="utf-8").count("a worker ended; another one is started") == 1
+    assert 'status="503"' not in served.ask("/metrics")[1]
 
 
 def test_without_workers_the_service_makes_lists_itself(start: Start, export: Path) -> None:
@@ -53,7 +55,7 @@ def test_without_workers_the_service_makes_lists_itself(start: Start, export: Pa
     status, said, headers = served.ask("/rerank", request_of())
     if status != 200:
         assert status == 503 and headers["retry-after"] == "1", said
-        assert said["detail"] == "the process that made the list has ended; try again in 1 s"
+        assert said["detail"] == "the processes that make lists have ended; try again in 1 s"
     wait_until(lambda: "no other worker was started" in served.err.read_text(encoding="utf-8"))
     assert served.ask("/rerank", request_of())[1]["ids"] == ids
 

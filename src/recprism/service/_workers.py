@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class LostWorkerError(Exception):
-    """A worker ended while it made a list."""
+    """No worker made the list: each that tried ended."""
 
 
 class Workers:
@@ -92,11 +92,15 @@ class Workers:
 
         Raises:
             InputError: If an argument is invalid.
-            LostWorkerError: If the worker ended; another one is started.
+            LostWorkerError: If two workers ended; others are started.
         """
+        what = {"make": name, "enabled": enabled, "options": options}
         self._requests += 1
         try:
-            about, content = await self._in_turn({"make": name, "enabled": enabled, "options": options})
+            try:
+                about, content = await self._in_turn(what)
+            except LostWorkerError:  # a list can be made again, but one request must not end all workers
+                about, content = await self._in_turn(what)
         finally:
             self._requests -= 1
             if self._closed:

@@ -240,7 +240,7 @@ async def _guarded(request: Request, answer: Callable[[], Any]) -> Response:
     except TooManyError:
         return overloaded("many slow requests are waiting")
     except LostWorkerError:
-        return overloaded("the process that made the list has ended")
+        return overloaded("the processes that make lists have ended")
     except Exception as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         path, kind, file = request.scope["path"], type(problem).__name__, Path(where.filename).name
