@@ -181,7 +181,7 @@ def _raise_problem(answer: dict[str, Any]) -> None:
 
 
 def _message(what: dict[str, Any], content: bytes = b"") -> bytes:
-    about = orjson.dumps(what)
+    about = orjson.dumps(what, default=float)  # shares that were read are numbers of a kind of their own
     return LENGTHS.pack(len(about), len(content)) + about + content
 
 
