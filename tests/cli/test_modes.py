@@ -34,7 +34,7 @@ ALWAYS = {
     "erase": "run_directory goal axes features draws controls part held_out_users seed name as_json",
     "batch": "export user_vectors output seen repeat_seen shown k shard_users executor as_json",
     "serve": "export host port token caller_token candidates prices scorer disabled shadow holdout governor log watch "
-    "max_bytes max_candidates max_k max_in_flight drain",
+    "workers max_bytes max_candidates max_k max_in_flight drain",
     "check": "run_directory max_ndcg_loss max_loss min_gain measured part junit name as_json",
     "monitor-log": "export served certify output as_json",
 }

@@ -261,6 +261,7 @@ serve service/test_safety.py host token caller_token prices max_bytes max_in_fli
 serve cli/test_cli.py port
 serve service/test_governor.py governor
 serve service/test_life.py candidates disabled drain max_candidates max_k scorer watch
+serve service/test_workers.py workers
 serve service/test_log.py shadow holdout holdout_price log log_users
 monitor-log cli/test_served_log.py served taken floor output junit max_milliseconds max_hit_loss
 monitor-log cli/test_served_log.py holdout_share max_fallbacks max_unmet certify outcomes window confidence
