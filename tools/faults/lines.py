@@ -208,6 +208,7 @@ GOOD: dict[str, tuple[str, ...]] = {
     "scorer": ("bprmf",),
     "log": ("served",),
     "drain": ("0", "0.1"),
+    "workers": ("0", "2"),
     "seen": ("log.parquet", "vectors/seen.parquet"),
     "shard_users": ("1", "500"),
 }
