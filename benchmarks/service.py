@@ -8,7 +8,7 @@ up.
 python benchmarks/service.py --rate 150 --connections 200 --seconds 120
 python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons
 python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill --no-reasons
-python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 1
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 2
 
 With ``--kill`` the service is killed (SIGKILL) in the middle and started again by a supervisor. Clients repeat requests
 that were lost, and every request must be answered. A request whose answer was lost on its way is served again; the log

@@ -63,8 +63,8 @@ ORDER = {
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons",
     ),
     "service_workers": (
-        "The service with a governor and a worker, with reasons",
-        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 1",
+        "The service with a governor and two workers, with reasons",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 2",
     ),
     "service_killed": (
         "The service, killed and restarted",
