@@ -21,7 +21,8 @@ from recprism.forms.rule_file import RuleFile
 from recprism.models import BPRMF
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.operate.traffic.certificate import LiveAnswer
-from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.governor import Governor
+from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.result.catalogue import titles_of
 from recprism.runs.config import RunConfig
 from recprism.runs.jobs.dials import steer_run

@@ -8,13 +8,15 @@ import sys
 import time
 from pathlib import Path
 
-from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.governor import Governor
+from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.runs.event_log import read_events
 
 PLAN = GovernorPlan(prices=(0.0, 0.1), share=0.2, budgets={"clicks": "10%"}, outcomes="outcomes.parquet")
 CHILD = """
 import sys
-from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.governor import Governor
+from recprism.operate.traffic.governor_plan import GovernorPlan
 governor = Governor(eval(sys.argv[1]), sys.argv[2], "export")
 while True:
     governor.switch(not governor.state.enabled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import polars as pl
@@ -13,9 +14,10 @@ import pytest
 from recprism.errors import InputError, StorageError
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.operate.traffic.capital import BETS, differences, evidence, log_growths
-from recprism.operate.traffic.clusters import read_clusters
 from recprism.operate.traffic.draw import Draw
-from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.governor import Governor
+from recprism.operate.traffic.governor_plan import GovernorPlan
+from recprism.operate.traffic.judgement import JudgeApart, Judgement, Question, judge
 from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_place, together
 from recprism.runs.event_log import read_events
 
@@ -138,16 +140,32 @@ def test_a_step_that_was_overtaken_changes_nothing(
 ) -> None:
     """A request switches the governor off, or loads another export, while a step reads the log."""
     monkeypatch.chdir(tmp_path)
-    governor = Governor(PLAN, tmp_path / "log", "export")
-    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
 
-    def overtaken(*words: object) -> object:
+    def overtaken(asked: Question) -> Judgement:
         governor.switch(False) if meanwhile == "switch" else governor.use("another export")
-        return read_clusters(*words)  # type: ignore[arg-type]
+        return judge(asked)
 
-    monkeypatch.setattr("recprism.operate.traffic.governor.read_clusters", overtaken)
+    governor = Governor(PLAN, tmp_path / "log", "export", overtaken)
+    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
     assert (governor.step(), governor.price, governor.state.place) == ("off", 0, 0)
     assert governor.last["event"] == ("off" if meanwhile == "switch" else "begin")
+
+
+def test_a_process_of_its_own_judges_as_this_one_does_and_can_be_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    governor, apart = Governor(PLAN, tmp_path / "log", "export"), JudgeApart()
+    asked = Question(PLAN, str(governor.log), governor.export, governor.state.since)
+    with pytest.raises(InputError, match=r"no \.parquet file"):
+        apart(asked)
+    served(governor, (0.5, 0.5, 0.2), 12_000, 1)
+    assert apart(asked) == judge(asked)
+    ended = Timer(0.05, apart.end)  # far too soon for an answer
+    ended.start()
+    with pytest.raises(RuntimeError, match="the process that reads the log ended with -9"):
+        apart(asked)
+    ended.join()
 
 
 def test_a_full_disk_keeps_the_switch_and_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from serving_world import Served, Start, request_of, wait_until
 
 from recprism.errors import InputError
 from recprism.operate.served_log import SWITCHED_OFF
-from recprism.operate.traffic.governor import GovernorPlan
+from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.service import Settings
 from recprism.service._service import Service
 

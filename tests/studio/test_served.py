@@ -16,7 +16,8 @@ from recprism.forms import RuleFile
 from recprism.operate import monitor_served
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.operate.traffic.certificate import LiveAnswer
-from recprism.operate.traffic.governor import Governor, GovernorPlan
+from recprism.operate.traffic.governor import Governor
+from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.studio.app import create_app
 
 

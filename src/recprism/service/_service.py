@@ -72,7 +72,8 @@ class Service:
         self._alone = ExitStack()
         self._use(self.loaded)
         if settings.governor is not None:
-            from recprism.operate.traffic.governor import Governor  # it loads polars
+            from recprism.operate.traffic.governor import Governor  # these load polars
+            from recprism.operate.traffic.judgement import JudgeApart
 
             assert folder_of_log is not None
             try:
@@ -80,7 +81,9 @@ class Service:
             except BusyError:
                 where = f"{folder_of_log}: another service with a governor writes here"
                 raise InputError(f"{where}; name another folder") from None
-            self.governor = Governor(settings.governor, folder_of_log, self.loaded.fingerprint)
+            apart = JudgeApart()
+            self._alone.callback(apart.end)
+            self.governor = Governor(settings.governor, folder_of_log, self.loaded.fingerprint, apart)
             self.metrics.governed(self.governor)
         self._slow, self._waiting = ThreadPoolExecutor(THREADS, "recprism-slow"), 0
         self._key = (settings.log_key or "").encode()

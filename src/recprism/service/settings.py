@@ -13,7 +13,7 @@ from recprism.service.limits import Allowed
 from recprism.service.safety import is_loopback
 
 if TYPE_CHECKING:
-    from recprism.operate.traffic.governor import GovernorPlan
+    from recprism.operate.traffic.governor_plan import GovernorPlan
 
 SHORTEST_KEY, LONGEST_KEY = 32, 64
 """Characters of the key of the log; blake2b takes at most 64 bytes."""

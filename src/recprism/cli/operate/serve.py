@@ -19,7 +19,7 @@ from recprism.common.files import readable
 from recprism.errors import InputError
 
 if TYPE_CHECKING:
-    from recprism.operate.traffic.governor import GovernorPlan
+    from recprism.operate.traffic.governor_plan import GovernorPlan
 
 TOKEN, CALLER_TOKEN, LOG_KEY = "RECPRISM_TOKEN", "RECPRISM_CALLER_TOKEN", "RECPRISM_LOG_KEY"
 
@@ -161,7 +161,7 @@ def serve(
 
 
 def _read_plan(path: Path) -> GovernorPlan:
-    from recprism.operate.traffic.governor import GovernorPlan  # it loads polars
+    from recprism.operate.traffic.governor_plan import GovernorPlan  # it loads polars
 
     return GovernorPlan.read(path)
 

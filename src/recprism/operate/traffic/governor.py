@@ -7,92 +7,21 @@ together at all times. What happened is a file of events, one a line; the last w
 
 from __future__ import annotations
 
-import json
 import time
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-import polars as pl
-
-from recprism.common.files import readable
-from recprism.common.shares import CONFIDENCE, Share, share
-from recprism.errors import InputError
-from recprism.operate.traffic.certificate import EVENTS, answer, questions_of
-from recprism.operate.traffic.clusters import read_clusters
+from recprism.operate.traffic.certificate import EVENTS
 from recprism.operate.traffic.draw import Draw
-from recprism.operate.traffic.steps import CERTIFIED, next_place, together
+from recprism.operate.traffic.governor_plan import GovernorPlan
+from recprism.operate.traffic.judgement import Judge, Question, judge
+from recprism.operate.traffic.steps import CERTIFIED, next_place
 from recprism.runs.event_log import append_event, read_events
-
-ADVICE = "write prices, share, outcomes, and a table [budgets]"
-LEAST_SECONDS = 1.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class GovernorPlan:
-    """What a governor was asked to do, before it begins.
-
-    Attributes:
-        prices: Trade-offs, rising; the first one is the reference of all others.
-        share: Share of the draws that each price gets in any case; the present one gets the rest, too.
-        budgets: Outcome, or outcome@group -> the share that may be lost against the first price.
-        outcomes: A table with ``request``, a column for each outcome, and optionally ``time``.
-        window: Days in which outcomes arrive; a request without one counts as 0.
-        confidence: That no answer is false at any time.
-        every: Seconds between two steps.
-    """
-
-    prices: tuple[float, ...]
-    share: float
-    budgets: Mapping[str, Share]
-    outcomes: str
-    window: float = 1.0
-    confidence: float = 0.95
-    every: float = 3600.0
-
-    @classmethod
-    def read(cls, path: str | Path) -> GovernorPlan:
-        """Read a .toml file.
-
-        Raises:
-            InputError: If it is missing or damaged, or a value is out of range.
-        """
-        with readable(path, "no plan of a governor", ADVICE):
-            said = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        known = set(cls.__dataclass_fields__)
-        wrong = [
-            *(name for name in said if name not in known),
-            *({"prices", "share", "budgets", "outcomes"} - set(said)),
-        ]
-        if wrong:
-            problem = "unknown" if wrong[0] in said else "missing"
-            raise InputError(f"{path}: {wrong[0]} is {problem}; {ADVICE}")
-        if not isinstance(said["prices"], list) or not isinstance(said["budgets"], dict):
-            raise InputError(f"{path}: prices is no list, or budgets no table; {ADVICE}")
-        prices = tuple(share(it, f"{path}: prices") for it in said.pop("prices"))
-        if len(prices) < 2 or any(a >= b for a, b in pairwise(prices)):
-            raise InputError(f"{path}: prices must rise, and there must be two or more")
-        each = share(said.pop("share"), f"{path}: share", 0.001, 1 / len(prices))
-        sure = share(said.pop("confidence", 0.95), f"{path}: confidence", *CONFIDENCE)
-        for name, least in (("window", 0.0), ("every", LEAST_SECONDS)):
-            value = said.get(name, 1.0)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e9 or not value:
-                raise InputError(f"{path}: {name} must be a number above {least:g}, not {value!r}")
-        if not isinstance(said["outcomes"], str):
-            raise InputError(f"{path}: outcomes must be the path of a table, not {said['outcomes']!r}")
-        questions_of(said["budgets"], f"{path}: budgets")
-        return cls(prices=prices, share=each, confidence=sure, **said)
-
-    def key(self, export: str) -> str:
-        """Return what must stay the same for evidence to add up."""
-        said = {**asdict(self), "every": None, "outcomes": None, "export": export}
-        return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 class State(NamedTuple):
@@ -120,6 +49,7 @@ class Governor:
         plan: What it was asked to do.
         log: The folder of the log of served requests. Its events are there, too.
         export: Fingerprint of the export that is served; with another one, evidence begins again.
+        judge: Reads the log and the outcomes, here or in another process.
 
     Attributes:
         state: What it remembers.
@@ -127,8 +57,8 @@ class Governor:
         last: The last event.
     """
 
-    def __init__(self, plan: GovernorPlan, log: str | Path, export: str) -> None:
-        self.plan, self.log, self.problem = plan, Path(log), ""
+    def __init__(self, plan: GovernorPlan, log: str | Path, export: str, judge: Judge = judge) -> None:
+        self.plan, self.log, self.problem, self._judge = plan, Path(log), "", judge
         self.log.mkdir(parents=True, exist_ok=True)
         self.events, self._lock = self.log / EVENTS, Lock()
         found = [it for it in read_events(self.events) if isinstance(it.get("state"), dict)]
@@ -177,33 +107,18 @@ class Governor:
         Returns:
             "raise", "lower" or "keep"; "off" if the governor is off, or was switched meanwhile.
         """
-        plan = self.plan
         with self._lock:
             state, export = self.state, self.export
         if not state.enabled:
             return "off"
-        questions = questions_of(plan.budgets, "budgets")
-        names = list(dict.fromkeys(it.outcome for it in questions))
-        read = read_clusters(
-            self.log, plan.outcomes, names, plan.window, export, datetime.fromtimestamp(state.since, UTC)
-        )
-        table = read.table.filter(pl.col("place").is_not_null())
-        alpha = (1 - plan.confidence) / (len(questions) * (len(plan.prices) - 1))
-        found = []
-        for at in range(1, len(plan.prices)):
-            arm = pl.when(pl.col("place") == at).then(1.0).when(pl.col("place") == 0).then(-1.0).otherwise(0.0)
-            found.append([answer(table, it, alpha, arm, plan.share) for it in questions])
-        place = next_place(state.place, [CERTIFIED, *(together([it.answer for it in some]) for some in found)])
-        evidence = [
-            {"price": price, **asdict(it), "sentence": it.sentence()}
-            for price, some in zip(plan.prices[1:], found, strict=True)
-            for it in some
-        ]
+        found = self._judge(Question(self.plan, str(self.log), export, state.since))
+        place = next_place(state.place, [CERTIFIED, *found.answers])
         what = "raise" if place > state.place else "lower" if place < state.place else "keep"
         with self._lock:
             if self.state is not state:  # switched, or another export: the evidence is not about it
                 return "off"
-            self._note(what, evidence, read.notes, place=place, changes=state.changes + (what != "keep"))
+            changes = state.changes + (what != "keep")
+            self._note(what, found.evidence, found.notes, place=place, changes=changes)
         return what
 
     def to_dict(self) -> dict[str, Any]:
