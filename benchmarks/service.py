@@ -45,6 +45,7 @@ from recprism.runs.event_log import read_events
 from requests import DIM, N_ITEMS, plain, requests_of, rule_of
 
 CANDIDATES, K = 200, 10
+WORKER = b"recprism.service._workers"
 NAME, WARM = "measured", 5.0  # of requests; seconds of load before the measurement
 PLAN = """
 prices = [0, 0.1, 0.2, 0.3]
@@ -93,11 +94,12 @@ class Supervisor:
                 time.sleep(0.1)
 
     def memory(self) -> float:
-        """MiB that are resident, with those of workers; NaN while it starts again."""
+        """MiB that are resident, with those of workers; NaN while it starts again. A step of a governor ends soon."""
         pid, total = self.process.pid, 0.0
         try:
-            children = [it.read_text(encoding="ascii") for it in Path(f"/proc/{pid}/task").glob("*/children")]
-            for one in (pid, *" ".join(children).split()):
+            children = " ".join(it.read_text(encoding="ascii") for it in Path(f"/proc/{pid}/task").glob("*/children"))
+            workers = [it for it in children.split() if WORKER in Path(f"/proc/{it}/cmdline").read_bytes()]
+            for one in (pid, *workers):
                 text = Path(f"/proc/{one}/status").read_text(encoding="utf-8")
                 total += int(re.findall(r"VmRSS:\s+(\d+)", text)[0]) / 1024
         except (OSError, IndexError):

@@ -17,7 +17,7 @@ from recprism.operate.traffic.capital import BETS, differences, evidence, log_gr
 from recprism.operate.traffic.draw import Draw
 from recprism.operate.traffic.governor import Governor
 from recprism.operate.traffic.governor_plan import GovernorPlan
-from recprism.operate.traffic.judgement import JudgeApart, Judgement, Question, judge
+from recprism.operate.traffic.judgement import CLOSED, JudgeApart, Judgement, Question, judge
 from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_place, together
 from recprism.runs.event_log import read_events
 
@@ -156,7 +156,7 @@ def test_a_process_of_its_own_judges_as_this_one_does_and_can_be_ended(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     governor, apart = Governor(PLAN, tmp_path / "log", "export"), JudgeApart()
-    asked = Question(PLAN, str(governor.log), governor.export, governor.state.since)
+    asked = Question(PLAN, str(governor.log), governor.export, governor.state.since, governor.state.key)
     with pytest.raises(InputError, match=r"no \.parquet file"):
         apart(asked)
     served(governor, (0.5, 0.5, 0.2), 12_000, 1)
@@ -270,3 +270,64 @@ def test_a_wrong_plan_is_one_sentence(change: tuple[str, str], message: str, tmp
     file.write_text(GOOD.replace(*change), encoding="utf-8")
     with pytest.raises(InputError, match=message.replace("?", r"\?")):
         GovernorPlan.read(file)
+
+
+def write_days(folder: Path, days: range, *, timed: bool = True) -> None:
+    """Write a file of the log, as the service names it, for each day of March 2026, and the outcomes until then.
+
+    400 users have three requests each, an hour apart. The first one is at midnight, of a draw of the day before.
+    """
+    generator, labels = np.random.default_rng(days[-1]), []
+    for day in days:
+        began, coin = datetime(2026, 3, day, tzinfo=UTC), generator.random(400)
+        places = np.searchsorted([0.6, 0.8], coin, side="right")  # 0, 1, 2
+        rows = pl.DataFrame({"user": [f"u{at}" for at in range(400)], "place": places, "shown": "rule"})
+        rows = rows.with_columns(probability=np.array([0.6, 0.2, 0.2])[places], holdout=places == 0, drawn=_draw(began))
+        hours = [
+            rows.with_columns(
+                time=began + timedelta(hours=hour, seconds=hour * 7),
+                request=pl.format("{}-{}-{}", pl.lit(day), pl.lit(hour), pl.col("user")),
+                drawn=_draw(began - timedelta(days=1)) if hour == 0 else pl.col("drawn"),
+            )
+            for hour in (0, 1, 2)
+        ]
+        log = pl.concat(hours)
+        missing = [
+            pl.lit(None, kind).alias(name) for name, kind in SERVED_LOG_COLUMNS.items() if name not in log.columns
+        ]
+        folder.mkdir(exist_ok=True)
+        log.with_columns(missing).write_parquet(folder / f"served-202603{day:02}T030000000000Z-0.parquet")
+        clicks = pl.Series(generator.random(len(log)) < 0.5).cast(pl.Float64)
+        arrived = pl.col("time") + timedelta(hours=1)
+        labels.append(log.select("request", clicks=clicks, **({"time": arrived} if timed else {})))
+    pl.concat(labels).write_parquet(f"{days[-1]}.parquet")
+
+
+def _draw(day: datetime) -> pl.Expr:
+    return pl.lit(f"{day:%Y-%m-%d} 1")
+
+
+def asked(folder: Path, outcomes: str) -> Question:
+    plan = GovernorPlan(prices=(0, 0.1, 0.2), share=0.2, budgets={"clicks": "10%"}, outcomes=outcomes, window=0.25)
+    return Question(plan, str(folder), "", datetime(2026, 3, 2, tzinfo=UTC).timestamp(), "key")
+
+
+def test_days_that_cannot_change_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_days(tmp_path / "log", range(2, 9))
+    expected = judge(asked(tmp_path / "log", "8.parquet"))
+    kept = sorted((tmp_path / "log" / CLOSED).rglob("*.arrow"))
+    assert [it.stem for it in kept] == [f"2026-03-0{day}" for day in range(2, 7)], "day 7 ends before its window"
+    for day in range(2, 7):
+        next((tmp_path / "log").glob(f"served-2026030{day}*")).unlink()
+    for _ in range(2):
+        again = judge(asked(tmp_path / "log", "8.parquet"))
+        assert (again.answers, again.evidence) == (expected.answers, expected.evidence)
+    assert sum(it["clusters"] for it in expected.evidence) == 2 * 6 * 400, "those of day 8 wait"
+
+
+def test_days_are_read_again_if_their_outcomes_have_no_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_days(tmp_path / "log", range(2, 9), timed=False)
+    judge(asked(tmp_path / "log", "8.parquet"))
+    assert not (tmp_path / "log" / CLOSED).exists()

@@ -9,10 +9,12 @@ counted once, as a whole, and a later look does not change it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -28,6 +30,7 @@ from recprism.operate.served_log import ADVICE, BASE, SWITCHED_OFF, log_files, s
 NEEDED = ("time", "request", "user", "holdout", "shown", "fallback")
 READ = (*NEEDED, "segment", "export", "probability", "drawn", "place", "price")
 MOST_DAYS = 365
+WRITTEN = re.compile(r"served-([0-9]{8}T[0-9]{6})")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +41,12 @@ class Clusters:
         table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``place``, ``probability``
             and ``price`` of the arm, ``requests``, and a column for each outcome.
         notes: What was left out, what waits, and what counts as 0.
+        final: Clusters that closed until then never change; None if the outcomes have no times.
     """
 
     table: pl.DataFrame
     notes: tuple[str, ...]
+    final: datetime | None
 
 
 def read_clusters(
@@ -60,16 +65,16 @@ def read_clusters(
         names: The outcomes.
         window: Days from the first request of a cluster until it closes.
         export: Fingerprint of the export whose requests count; None counts all.
-        since: Earlier requests are left out.
+        since: Earlier requests are left out, and draws of earlier days.
 
     Raises:
         InputError: If a file is missing or damaged, if it lacks a column, or if nothing was drawn at random.
     """
     if not 0 < window <= MOST_DAYS:
         raise InputError(f"the window must be above 0 and at most {MOST_DAYS} days, not {window:g}")
-    every = _read(log)
-    rows, notes = _drawn(every if since is None else every.filter(pl.col("time") >= since), log, export)
-    ends, labels = [rows["time"].max()], read_outcomes(outcomes, names)
+    rows, notes = _drawn(_read(log, since), log, export)
+    ends: list[Any] = [rows["time"].max()]
+    labels = read_outcomes(outcomes, names)
     span = pl.duration(microseconds=round(timedelta(days=window) / timedelta(microseconds=1)))
     rows = _clustered(rows, span)
     if "arrived" in labels.columns:
@@ -95,7 +100,8 @@ def read_clusters(
         notes.append(f"{waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
     if unlabelled := seen - int(closed["labelled"].sum()):
         notes.append(f"{percent(unlabelled / seen)} of the requests have no outcome in the window: they count as 0")
-    return Clusters(closed.drop("cluster", "closes", "labelled"), tuple(notes))
+    final = min(ends) if len(ends) > 1 else None
+    return Clusters(closed.drop("cluster", "closes", "labelled"), tuple(notes), final)
 
 
 def read_outcomes(path: str | Path, names: Sequence[str]) -> pl.DataFrame:
@@ -134,13 +140,24 @@ def weights_fit(weight: NDArray[np.float64]) -> bool:
     return abs(float(weight.sum()) - len(weight)) <= 5 * noise + 20 * float(weight.max(initial=0.0))
 
 
-def _read(log: str | Path) -> pl.DataFrame:
-    parts = []
-    for file in log_files(log):
+def _read(log: str | Path, since: datetime | None) -> pl.DataFrame:
+    parts, files = [], log_files(log)
+    if since is not None:  # the newest file is there in any case: if it is too old, it says so
+        files = [it for it in files if (_written(it) or since) >= since] or files[-1:]
+    for file in files:
         with readable(file, "damaged", ADVICE):
             parts.append(scan_log(file, READ, NEEDED).collect())
     rows = pl.concat(parts).sort("time", maintain_order=True)
+    if since is not None:  # a request that began before midnight has the draw of that day
+        earlier = (pl.col("drawn").str.head(10) < f"{since:%Y-%m-%d}").fill_null(False)
+        rows = rows.filter((pl.col("time") >= since) & ~earlier)
     return rows.filter(pl.col("request").is_null() | pl.col("request").is_first_distinct())
+
+
+def _written(file: Path) -> datetime | None:
+    """Return when the service wrote a file, by its name; its rows are older. None for a file of another name."""
+    found = WRITTEN.match(file.name)
+    return None if found is None else datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
 
 
 def _drawn(rows: pl.DataFrame, log: str | Path, export: str | None) -> tuple[pl.DataFrame, list[str]]:

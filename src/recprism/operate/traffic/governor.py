@@ -111,7 +111,7 @@ class Governor:
             state, export = self.state, self.export
         if not state.enabled:
             return "off"
-        found = self._judge(Question(self.plan, str(self.log), export, state.since))
+        found = self._judge(Question(self.plan, str(self.log), export, state.since, state.key))
         place = next_place(state.place, [CERTIFIED, *found.answers])
         what = "raise" if place > state.place else "lower" if place < state.place else "keep"
         with self._lock:

@@ -13,11 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from recprism.common.files import atomic_path
 from recprism.errors import InputError
 from recprism.operate.traffic.certificate import answer, questions_of
 from recprism.operate.traffic.clusters import read_clusters
@@ -25,6 +27,8 @@ from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.operate.traffic.steps import together
 
 PROBLEM = "problem"
+CLOSED = "closed"
+"""The folder, in that of the log, with the clusters of days that cannot change."""
 NICENESS = 10  # requests come first, where processors are busy
 
 
@@ -37,12 +41,14 @@ class Question:
         log: The folder of the log of served requests.
         export: Fingerprint of the export that is served.
         since: When the evidence begins, in seconds since 1970.
+        key: What must stay the same for evidence to add up.
     """
 
     plan: GovernorPlan
     log: str
     export: str
     since: float
+    key: str
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,9 @@ def judge(asked: Question) -> Judgement:
     Raises:
         InputError: If a file is missing or damaged, or nothing was drawn.
     """
-    plan, since = asked.plan, datetime.fromtimestamp(asked.since, UTC)
+    plan = asked.plan
     questions = questions_of(plan.budgets, "budgets")
-    names = list(dict.fromkeys(it.outcome for it in questions))
-    read = read_clusters(asked.log, plan.outcomes, names, plan.window, asked.export, since)
-    table = read.table.filter(pl.col("place").is_not_null())
+    table, notes = _clusters(asked, list(dict.fromkeys(it.outcome for it in questions)))
     alpha = (1 - plan.confidence) / (len(questions) * (len(plan.prices) - 1))
     answers, evidence = list[str](), list[dict[str, Any]]()
     for at, price in enumerate(plan.prices[1:], 1):
@@ -81,7 +85,26 @@ def judge(asked: Question) -> Judgement:
         found = [answer(table, it, alpha, arm, plan.share) for it in questions]
         answers.append(together([it.answer for it in found]))
         evidence += [{"price": price, **asdict(it), "sentence": it.sentence()} for it in found]
-    return Judgement(answers, evidence, list(read.notes))
+    return Judgement(answers, evidence, notes)
+
+
+def _clusters(asked: Question, names: list[str]) -> tuple[pl.DataFrame, list[str]]:
+    """Return the clusters since the evidence began. Days that cannot change are kept, and not read again."""
+    plan, since = asked.plan, datetime.fromtimestamp(asked.since, UTC)
+    folder = Path(asked.log) / CLOSED / f"{asked.key}-{since:%Y%m%dT%H%M%S}"
+    days = {date.fromisoformat(it.stem): it for it in sorted(folder.glob("*.arrow"))}
+    if days:
+        since = datetime.combine(max(days), datetime.min.time(), UTC) + timedelta(days=1)
+    read = read_clusters(asked.log, plan.outcomes, names, plan.window, asked.export, since)
+    new = read.table.filter(pl.col("place").is_not_null())
+    table = pl.concat([*map(pl.read_ipc, days.values()), new], how="diagonal")
+    if read.final is not None:
+        ended = (read.final - timedelta(days=1 + plan.window)).date()
+        folder.mkdir(parents=True, exist_ok=True)
+        for (day,), rows in new.filter(pl.col("day") <= ended).group_by("day", maintain_order=True):
+            with atomic_path(folder / f"{day}.arrow") as temporary:
+                rows.write_ipc(temporary, compression="zstd")
+    return table, list(read.notes)
 
 
 class JudgeApart:
