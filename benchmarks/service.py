@@ -5,9 +5,10 @@ items, and the log of served lists is written. Arrivals are random (Poisson) and
 from the intended arrival, so a service that falls behind shows it. A short load before the measurement warms everything
 up.
 
-python benchmarks/service.py --rate 150 --connections 200 --seconds 120
+python benchmarks/service.py --rate 300 --connections 200 --seconds 120
 python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons
-python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill --no-reasons
+python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill
+python benchmarks/service.py --rate 300 --connections 200 --seconds 600 --governor
 python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --workers 2
 
 With ``--kill`` the service is killed (SIGKILL) in the middle and started again by a supervisor. Clients repeat requests
@@ -17,7 +18,8 @@ then has several rows with its id.
 With ``--workers N`` other processes make the lists; memory is that of all processes.
 
 With ``--governor`` the service also draws one of four prices for each request, and a governor takes a step every five
-seconds: it reads the whole log and the outcomes of all requests, and tests each price.
+seconds, in a process of its own: it reads the whole log and the outcomes of all requests, and tests each price. That
+process does not count in the memory, because it ends with the step.
 """
 
 from __future__ import annotations

@@ -49,18 +49,14 @@ ORDER = {
     "serving": ("Vectors in a real stack", "python benchmarks/serving.py --run runs/ml1m"),
     "command_times": ("What commands take, MovieLens-1M", "python benchmarks/command_times.py runs/ml1m"),
     "requests": ("Lists at request time", "python benchmarks/requests.py --requests 1000"),
-    "service": ("The service under load", "python benchmarks/service.py --rate 150 --connections 200 --seconds 120"),
+    "service": ("The service under load", "python benchmarks/service.py --rate 300 --connections 200 --seconds 120"),
     "service_lists": (
         "The service under load, without reasons",
         "python benchmarks/service.py --rate 300 --connections 200 --seconds 120 --no-reasons",
     ),
     "service_governed_reasons": (
         "The service with a governor, and reasons",
-        "python benchmarks/service.py --rate 300 --connections 200 --seconds 30 --governor",
-    ),
-    "service_governed": (
-        "The service with a governor, without reasons",
-        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --governor --no-reasons",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 600 --governor",
     ),
     "service_workers": (
         "The service with a governor and two workers, with reasons",
@@ -68,7 +64,7 @@ ORDER = {
     ),
     "service_killed": (
         "The service, killed and restarted",
-        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill --no-reasons",
+        "python benchmarks/service.py --rate 300 --connections 200 --seconds 60 --kill",
     ),
     "engine_mmr": ("Compared with an engine's own MMR", "python benchmarks/engine_mmr.py"),
     "any_list": (

@@ -115,6 +115,9 @@ def test_rank_scores_follows_the_rules_of_topk() -> None:
         theirs = topk(user, item, k, exclude=seen)
         assert torch.equal(ours[0], theirs[0])
         assert torch.equal(ours[1], theirs[1])
+    kept = user @ item.T
+    rank_scores(lambda a, b: kept[a:b], (20, 12), 5, exclude=seen)
+    assert torch.equal(kept, user @ item.T), "a scorer may keep its array"
     with pytest.raises(InputError, match=r"gave scores of shape \(3, 2\)"):
         rank_scores(lambda a, b: user[a:b], (20, 12), 3, block=3)
     with pytest.raises(InputError, match="every score must be a finite number"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from recprism.explain._kernels.matching import cheapest_match
-from recprism.explain.reasons.codes import ORDER, TIED
+from recprism.explain.reasons.codes import ORDER, TIED, causes_of
 from recprism.explain.reasons.compared import compare
 from recprism.rule import ListSearch
 from recprism.rule.earlier import earlier_of
@@ -187,3 +187,9 @@ def test_matches_are_the_cheapest(n: int, m: int, seed: int) -> None:
     rows, columns = linear_sum_assignment(cost)
     assert match[rows].tolist() == columns.tolist()
     assert (match >= 0).sum() == min(n, m)
+
+
+def test_parts_that_decide_together_leave_out_those_that_add_nothing() -> None:
+    parts = dict.fromkeys(PARTS, 0.0) | {"relevance": -0.2, "coverage": 0.3, "distance": 0.3}
+    found = causes_of([*parts.values()], 0.0, personal=True)
+    assert found == ["together", "new_category", "distance"]

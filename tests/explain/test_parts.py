@@ -62,6 +62,7 @@ def test_there_are_no_shares_without_a_change() -> None:
     assert is_small(float("nan"), 1.0)
     assert is_small(0.0, 0.0)
     assert not is_small(0.01, 0.0)
+    assert not is_small(-0.01, 0.0)
 
 
 def test_plain_values_and_a_frame() -> None:

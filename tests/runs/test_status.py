@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from recprism.runs.config import RunConfig
+from recprism.runs.parts.folder import RunFolder
 from recprism.runs.run import Run
 from recprism.runs.status import RunStatus, run_status
 
@@ -50,3 +51,10 @@ def test_the_pace_is_that_of_the_last_steps(tmp_path: Path) -> None:
     today = [{**step, "done": step["done"] + 3, "total": 100} for step in steps("epoch", 25, 1e6, pause=1.0)]
     found = run_status(run_with(tmp_path, [*yesterday, *today]), 1e6 + 24)
     assert found.seconds_left == pytest.approx(100 - 28)
+
+
+def test_a_named_result_has_the_events_of_the_run_and_its_own_search(tmp_path: Path) -> None:
+    (of_unnamed,), (own,) = steps("step", 1, 60), steps("step", 1, 70)
+    run = run_with(tmp_path, [DATA, of_unnamed, {**own, "result": "bold"}])
+    assert RunFolder(run.path, "bold").events() == [DATA, {**own, "result": "bold"}]
+    assert run.events() == [DATA, of_unnamed]
