@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Timer
 
 import numpy as np
 import polars as pl
 import pytest
 
-from recprism.errors import InputError, StorageError
+from recprism.errors import InputError, RecprismError, StorageError
 from recprism.operate.served_log import SERVED_LOG_COLUMNS
 from recprism.operate.traffic.capital import BETS, differences, evidence, log_growths
 from recprism.operate.traffic.draw import Draw
@@ -22,6 +24,8 @@ from recprism.operate.traffic.steps import BROKEN, CERTIFIED, UNDECIDED, next_pl
 from recprism.runs.event_log import read_events
 
 KEY = b"k" * 32
+AN_HOUR_LATER = pl.col("time") + timedelta(hours=1)
+CLUSTERS = 7 * 400 + 10  # of the second to the eighth; no request was repeated before the second
 PLAN = GovernorPlan(
     prices=(0.0, 0.1, 0.2), share=0.2, budgets={"clicks": "10%"}, outcomes="outcomes.parquet", window=0.01
 )
@@ -86,7 +90,8 @@ def served(governor: Governor, rates: tuple[float, ...], n: int, seed: int) -> N
         }
     )
     missing = [pl.lit(None, kind).alias(name) for name, kind in SERVED_LOG_COLUMNS.items() if name not in log.columns]
-    log.with_columns(missing).write_parquet(governor.log / f"{seed}.parquet")
+    of_day = pl.col("drawn").str.replace(r"^[0-9-]+", pl.col("time").dt.strftime("%Y-%m-%d"))  # draws are of the day
+    log.with_columns(missing).with_columns(drawn=of_day).write_parquet(governor.log / f"{seed}.parquet")
     clicks = generator.random(n) < np.array(rates)[places]
     labels = log.filter(pl.Series(clicks)).select("request", clicks=1.0)
     file = Path(governor.plan.outcomes)
@@ -157,15 +162,20 @@ def test_a_process_of_its_own_judges_as_this_one_does_and_can_be_ended(
     monkeypatch.chdir(tmp_path)
     governor, apart = Governor(PLAN, tmp_path / "log", "export"), JudgeApart()
     asked = Question(PLAN, str(governor.log), governor.export, governor.state.since, governor.state.key)
-    with pytest.raises(InputError, match=r"no \.parquet file"):
+    with pytest.raises(RecprismError, match=r"no \.parquet file"):
         apart(asked)
     served(governor, (0.5, 0.5, 0.2), 12_000, 1)
     assert apart(asked) == judge(asked)
-    ended = Timer(0.05, apart.end)  # far too soon for an answer
-    ended.start()
-    with pytest.raises(RuntimeError, match="the process that reads the log ended with -9"):
+    before = apart._process
+    with ThreadPoolExecutor() as other:
+        waiting = other.submit(apart, asked)
+        while apart._process is before:
+            time.sleep(0.001)
+        apart.end()
+        with pytest.raises(RecprismError, match="the process that reads the log ended with"):
+            waiting.result()
+    with pytest.raises(RecprismError, match="the service ends"):
         apart(asked)
-    ended.join()
 
 
 def test_a_full_disk_keeps_the_switch_and_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,62 +282,95 @@ def test_a_wrong_plan_is_one_sentence(change: tuple[str, str], message: str, tmp
         GovernorPlan.read(file)
 
 
-def write_days(folder: Path, days: range, *, timed: bool = True) -> None:
-    """Write a file of the log, as the service names it, for each day of March 2026, and the outcomes until then.
+def write_days(folder: Path, last: int, arrived: pl.Expr | None = AN_HOUR_LATER) -> None:
+    """Write a file of the log, as the service names it, for each day of March 2026 from the second on, and outcomes.
 
-    400 users have three requests each, an hour apart. The first one is at midnight, of a draw of the day before.
+    400 users have three requests a day, one hour apart. Those at midnight were drawn on the day before. At one o'clock,
+    ten users repeat a request of the day before, and ten others come for the first time, drawn before midnight.
     """
-    generator, labels = np.random.default_rng(days[-1]), []
-    for day in days:
-        began, coin = datetime(2026, 3, day, tzinfo=UTC), generator.random(400)
-        places = np.searchsorted([0.6, 0.8], coin, side="right")  # 0, 1, 2
+    labels = []
+    for day in range(2, last + 1):
+        began, luck = datetime(2026, 3, day, tzinfo=UTC), np.random.default_rng(day)
+        places = np.searchsorted([0.6, 0.8], luck.random(400), side="right")  # 0, 1, 2
         rows = pl.DataFrame({"user": [f"u{at}" for at in range(400)], "place": places, "shown": "rule"})
-        rows = rows.with_columns(probability=np.array([0.6, 0.2, 0.2])[places], holdout=places == 0, drawn=_draw(began))
-        hours = [
-            rows.with_columns(
-                time=began + timedelta(hours=hour, seconds=hour * 7),
-                request=pl.format("{}-{}-{}", pl.lit(day), pl.lit(hour), pl.col("user")),
-                drawn=_draw(began - timedelta(days=1)) if hour == 0 else pl.col("drawn"),
-            )
-            for hour in (0, 1, 2)
-        ]
-        log = pl.concat(hours)
-        missing = [
-            pl.lit(None, kind).alias(name) for name, kind in SERVED_LOG_COLUMNS.items() if name not in log.columns
-        ]
+        rows = rows.with_columns(probability=np.array([0.6, 0.2, 0.2])[places], holdout=places == 0)
+        ids = pl.format("{}-{}-{}", pl.lit(day), pl.lit(1), pl.col("user"))
+        today, yesterday = (pl.lit(f"{it:%Y-%m-%d} 1") for it in (began, began - timedelta(days=1)))
+        times = [pl.lit(began + timedelta(hours=it)) for it in range(3)]
+        late = pl.format("late-{}-{}", pl.lit(day), pl.col("user"))
+        again = pl.format("{}-2-{}", pl.lit(day - 1), pl.col("user"))
+        log = pl.concat(
+            [
+                rows.with_columns(time=times[0], drawn=yesterday, request=ids.str.replace("-1-", "-0-")),
+                rows[:10].with_columns(time=times[0], drawn=yesterday, request=late, user=late),
+                rows[10:20].with_columns(time=times[1], drawn=today, request=again, user=pl.format("x{}", "user")),
+                rows.with_columns(time=times[1], drawn=today, request=ids),
+                rows.with_columns(time=times[2], drawn=today, request=ids.str.replace("-1-", "-2-")),
+            ]
+        )
+        missing = [pl.lit(None, it).alias(name) for name, it in SERVED_LOG_COLUMNS.items() if name not in log.columns]
         folder.mkdir(exist_ok=True)
-        log.with_columns(missing).write_parquet(folder / f"served-202603{day:02}T030000000000Z-0.parquet")
-        clicks = pl.Series(generator.random(len(log)) < 0.5).cast(pl.Float64)
-        arrived = pl.col("time") + timedelta(hours=1)
-        labels.append(log.select("request", clicks=clicks, **({"time": arrived} if timed else {})))
-    pl.concat(labels).write_parquet(f"{days[-1]}.parquet")
+        log.with_columns(missing).write_parquet(folder / f"served-202603{day:02}T030000000000Z-0000000{day}.parquet")
+        clicks = pl.Series(luck.random(len(log)) < 0.5).cast(pl.Float64)
+        labels.append(log.select("request", clicks=clicks, **({} if arrived is None else {"time": arrived})))
+    pl.concat(labels).unique("request", keep="first", maintain_order=True).write_parquet("outcomes.parquet")
 
 
-def _draw(day: datetime) -> pl.Expr:
-    return pl.lit(f"{day:%Y-%m-%d} 1")
+def question(folder: Path) -> Question:
+    return Question(
+        GovernorPlan(
+            prices=(0, 0.1, 0.2), share=0.2, budgets={"clicks": "10%"}, outcomes="outcomes.parquet", window=0.25
+        ),
+        str(folder),
+        "",
+        datetime(2026, 3, 2, tzinfo=UTC).timestamp(),
+        "key",
+    )
 
 
-def asked(folder: Path, outcomes: str) -> Question:
-    plan = GovernorPlan(prices=(0, 0.1, 0.2), share=0.2, budgets={"clicks": "10%"}, outcomes=outcomes, window=0.25)
-    return Question(plan, str(folder), "", datetime(2026, 3, 2, tzinfo=UTC).timestamp(), "key")
-
-
-def test_days_that_cannot_change_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_that_are_over_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write_days(tmp_path / "log", range(2, 9))
-    expected = judge(asked(tmp_path / "log", "8.parquet"))
-    kept = sorted((tmp_path / "log" / CLOSED).rglob("*.arrow"))
-    assert [it.stem for it in kept] == [f"2026-03-0{day}" for day in range(2, 7)], "day 7 ends before its window"
-    for day in range(2, 7):
-        next((tmp_path / "log").glob(f"served-2026030{day}*")).unlink()
-    for _ in range(2):
-        again = judge(asked(tmp_path / "log", "8.parquet"))
-        assert (again.answers, again.evidence) == (expected.answers, expected.evidence)
-    assert sum(it["clusters"] for it in expected.evidence) == 2 * 6 * 400, "those of day 8 wait"
+    log = tmp_path / "log"
+    for last in range(2, 10):
+        write_days(log, last)
+        step_by_step = judge(question(log))
+    assert [it.stem for it in sorted((log / CLOSED).rglob("*.arrow"))] == [f"2026-03-0{day}" for day in range(2, 7)]
+    assert {it["clusters"] for it in step_by_step.evidence} == {CLUSTERS}, "those of day 9 wait"
+    for day in (2, 3, 4, 5):
+        next(log.glob(f"served-2026030{day}*")).unlink()
+    from_kept = judge(question(log))
+    shutil.rmtree(log / CLOSED)
+    write_days(log, 9)
+    at_once = judge(question(log))
+    assert step_by_step.evidence == from_kept.evidence == at_once.evidence
+    assert step_by_step.answers == at_once.answers
 
 
-def test_days_are_read_again_if_their_outcomes_have_no_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("arrived", [None, pl.lit(None, pl.Datetime("us", "UTC"))])
+def test_days_are_read_again_if_their_outcomes_have_no_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrived: pl.Expr | None
+) -> None:
     monkeypatch.chdir(tmp_path)
-    write_days(tmp_path / "log", range(2, 9), timed=False)
-    judge(asked(tmp_path / "log", "8.parquet"))
+    write_days(tmp_path / "log", 9, arrived)
+    assert {it["clusters"] for it in judge(question(tmp_path / "log")).evidence} == {CLUSTERS}
     assert not (tmp_path / "log" / CLOSED).exists()
+
+
+def test_a_day_whose_answer_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_days(tmp_path / "log", 9)
+    for file in (tmp_path / "log").glob("*.parquet"):
+        pl.read_parquet(file).filter((pl.col("place") != 1) | (pl.col("user") == "u7")).write_parquet(file)
+    with pytest.raises(InputError, match="expected"):
+        judge(question(tmp_path / "log"))
+    assert not (tmp_path / "log" / CLOSED).exists()
+
+
+def test_a_kept_day_that_is_damaged_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_days(tmp_path / "log", 9)
+    judge(question(tmp_path / "log"))
+    file = next((tmp_path / "log" / CLOSED).rglob("2026-03-04.arrow"))
+    file.write_bytes(b"")
+    with pytest.raises(RecprismError, match=r"2026-03-04\.arrow: damaged.*; delete it and the later ones"):
+        JudgeApart()(question(tmp_path / "log"))

@@ -127,7 +127,7 @@ class Workers:
 
     async def _start(self) -> None:
         worker = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", __name__), stdin=PIPE, stdout=PIPE, limit=MOST
+            *(sys.executable, "-P", "-m", __name__), stdin=PIPE, stdout=PIPE, limit=MOST
         )
         self._all.add(worker)
         try:

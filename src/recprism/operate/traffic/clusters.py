@@ -30,7 +30,8 @@ from recprism.operate.served_log import ADVICE, BASE, SWITCHED_OFF, log_files, s
 NEEDED = ("time", "request", "user", "holdout", "shown", "fallback")
 READ = (*NEEDED, "segment", "export", "probability", "drawn", "place", "price")
 MOST_DAYS = 365
-WRITTEN = re.compile(r"served-([0-9]{8}T[0-9]{6})")
+WRITTEN = re.compile(r"served-([0-9]{8}T[0-9]{12})Z-[0-9a-f]{8}\.parquet")
+DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ def read_clusters(
         names: The outcomes.
         window: Days from the first request of a cluster until it closes.
         export: Fingerprint of the export whose requests count; None counts all.
-        since: Earlier requests are left out, and draws of earlier days.
+        since: Earlier requests are left out, and those that were drawn on the day before they were logged.
 
     Raises:
         InputError: If a file is missing or damaged, if it lacks a column, or if nothing was drawn at random.
@@ -100,7 +101,7 @@ def read_clusters(
         notes.append(f"{waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
     if unlabelled := seen - int(closed["labelled"].sum()):
         notes.append(f"{percent(unlabelled / seen)} of the requests have no outcome in the window: they count as 0")
-    final = min(ends) if len(ends) > 1 else None
+    final = min(ends) if len(ends) > 1 and None not in ends else None
     return Clusters(closed.drop("cluster", "closes", "labelled"), tuple(notes), final)
 
 
@@ -142,22 +143,23 @@ def weights_fit(weight: NDArray[np.float64]) -> bool:
 
 def _read(log: str | Path, since: datetime | None) -> pl.DataFrame:
     parts, files = [], log_files(log)
-    if since is not None:  # the newest file is there in any case: if it is too old, it says so
-        files = [it for it in files if (_written(it) or since) >= since] or files[-1:]
+    if since is not None:  # a day more, to recognise repeated requests; without a newer file, the last one says so
+        files = [it for it in files if (_written(it) or since) >= since - DAY] or files[-1:]
     for file in files:
         with readable(file, "damaged", ADVICE):
             parts.append(scan_log(file, READ, NEEDED).collect())
     rows = pl.concat(parts).sort("time", maintain_order=True)
-    if since is not None:  # a request that began before midnight has the draw of that day
-        earlier = (pl.col("drawn").str.head(10) < f"{since:%Y-%m-%d}").fill_null(False)
-        rows = rows.filter((pl.col("time") >= since) & ~earlier)
-    return rows.filter(pl.col("request").is_null() | pl.col("request").is_first_distinct())
+    rows = rows.filter(pl.col("request").is_null() | pl.col("request").is_first_distinct())
+    if since is None:
+        return rows
+    of_yesterday = pl.col("drawn").str.head(10) < pl.col("time").dt.strftime("%Y-%m-%d")
+    return rows.filter((pl.col("time") >= since) & ~of_yesterday.fill_null(False))
 
 
 def _written(file: Path) -> datetime | None:
     """Return when the service wrote a file, by its name; its rows are older. None for a file of another name."""
-    found = WRITTEN.match(file.name)
-    return None if found is None else datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    found = WRITTEN.fullmatch(file.name)
+    return None if found is None else datetime.strptime(found[1], "%Y%m%dT%H%M%S%f").replace(tzinfo=UTC)
 
 
 def _drawn(rows: pl.DataFrame, log: str | Path, export: str | None) -> tuple[pl.DataFrame, list[str]]:

@@ -15,20 +15,21 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, Self
 
 import polars as pl
 
-from recprism.common.files import atomic_path
-from recprism.errors import InputError
+from recprism.common.files import atomic_path, readable
+from recprism.errors import RecprismError
 from recprism.operate.traffic.certificate import answer, questions_of
-from recprism.operate.traffic.clusters import read_clusters
+from recprism.operate.traffic.clusters import DAY, read_clusters
 from recprism.operate.traffic.governor_plan import GovernorPlan
 from recprism.operate.traffic.steps import together
 
 PROBLEM = "problem"
 CLOSED = "closed"
-"""The folder, in that of the log, with the clusters of days that cannot change."""
+"""The folder, in that of the log, with the clusters of days that are over."""
 NICENESS = 10  # requests come first, where processors are busy
 
 
@@ -72,12 +73,17 @@ Judge = Callable[[Question], Judgement]
 def judge(asked: Question) -> Judgement:
     """Read the log and the outcomes, and test each price against the first one.
 
+    Days that are over are kept, and not read again.
+
     Raises:
         InputError: If a file is missing or damaged, or nothing was drawn.
     """
-    plan = asked.plan
+    plan, days = asked.plan, ClosedDays.of(asked)
     questions = questions_of(plan.budgets, "budgets")
-    table, notes = _clusters(asked, list(dict.fromkeys(it.outcome for it in questions)))
+    names = list(dict.fromkeys(it.outcome for it in questions))
+    read = read_clusters(asked.log, plan.outcomes, names, plan.window, asked.export, days.until)
+    new = read.table.filter(pl.col("place").is_not_null())
+    table = days.before(new)
     alpha = (1 - plan.confidence) / (len(questions) * (len(plan.prices) - 1))
     answers, evidence = list[str](), list[dict[str, Any]]()
     for at, price in enumerate(plan.prices[1:], 1):
@@ -85,62 +91,96 @@ def judge(asked: Question) -> Judgement:
         found = [answer(table, it, alpha, arm, plan.share) for it in questions]
         answers.append(together([it.answer for it in found]))
         evidence += [{"price": price, **asdict(it), "sentence": it.sentence()} for it in found]
-    return Judgement(answers, evidence, notes)
-
-
-def _clusters(asked: Question, names: list[str]) -> tuple[pl.DataFrame, list[str]]:
-    """Return the clusters since the evidence began. Days that cannot change are kept, and not read again."""
-    plan, since = asked.plan, datetime.fromtimestamp(asked.since, UTC)
-    folder = Path(asked.log) / CLOSED / f"{asked.key}-{since:%Y%m%dT%H%M%S}"
-    days = {date.fromisoformat(it.stem): it for it in sorted(folder.glob("*.arrow"))}
-    if days:
-        since = datetime.combine(max(days), datetime.min.time(), UTC) + timedelta(days=1)
-    read = read_clusters(asked.log, plan.outcomes, names, plan.window, asked.export, since)
-    new = read.table.filter(pl.col("place").is_not_null())
-    table = pl.concat([*map(pl.read_ipc, days.values()), new], how="diagonal")
     if read.final is not None:
-        ended = (read.final - timedelta(days=1 + plan.window)).date()
-        folder.mkdir(parents=True, exist_ok=True)
-        for (day,), rows in new.filter(pl.col("day") <= ended).group_by("day", maintain_order=True):
-            with atomic_path(folder / f"{day}.arrow") as temporary:
-                rows.write_ipc(temporary, compression="zstd")
-    return table, list(read.notes)
+        days.keep(new, read.final - timedelta(days=plan.window))
+    return Judgement(answers, evidence, list(read.notes))
+
+
+@dataclass(frozen=True)
+class ClosedDays:
+    """The clusters of days that are over, one file a day.
+
+    Attributes:
+        folder: Where they are.
+        files: Day -> its file.
+        until: The first moment whose requests are read from the log.
+    """
+
+    folder: Path
+    files: dict[date, Path]
+    until: datetime
+
+    @classmethod
+    def of(cls, asked: Question) -> Self:
+        """Find those of the evidence that is asked about."""
+        since = datetime.fromtimestamp(asked.since, UTC)
+        folder = Path(asked.log) / CLOSED / f"{asked.key}-{since:%Y%m%dT%H%M%S}"
+        files = {date.fromisoformat(it.stem): it for it in sorted(folder.glob("*.arrow"))}
+        return cls(folder, files, _start(max(files)) + DAY if files else since)
+
+    def before(self, new: pl.DataFrame) -> pl.DataFrame:
+        """Return all clusters: the kept ones, and then the new ones."""
+        parts = []
+        for file in self.files.values():
+            with readable(file, "damaged", "delete it and the later ones"):
+                parts.append(pl.read_ipc(file))
+        return pl.concat([*parts, new], how="diagonal")
+
+    def keep(self, new: pl.DataFrame, closed: datetime) -> None:
+        """Keep the days whose clusters had all closed a day before some moment: outcomes may come a little late."""
+        for (day,), rows in new.group_by("day", maintain_order=True):
+            if _start(day) + 2 * DAY <= closed:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with atomic_path(self.folder / f"{day}.arrow") as temporary:
+                    rows.write_ipc(temporary, compression="zstd")
+
+
+def _start(day: Any) -> datetime:
+    return datetime.combine(day, datetime.min.time(), UTC)
 
 
 class JudgeApart:
-    """Judges in a process of its own, so that a step takes no processor and no memory from requests."""
+    """Judges in a process of its own, behind requests where processors are busy; its memory ends with it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        self._lock, self._ended = Lock(), False
 
     def __call__(self, asked: Question) -> Judgement:
-        words, few = [sys.executable, "-m", __name__], os.environ | {"POLARS_MAX_THREADS": "1"}
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few) as process:
+        words, few = [sys.executable, "-P", "-m", __name__], os.environ | {"POLARS_MAX_THREADS": "1"}
+        with self._lock:
+            if self._ended:
+                raise RecprismError("the service ends")
+            process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=few)
             self._process = process
+        with process:
             said, _ = process.communicate(json.dumps(asdict(asked)))
         if process.returncode:
-            raise RuntimeError(f"the process that reads the log ended with {process.returncode}")
+            raise RecprismError(f"the process that reads the log ended with {process.returncode}")
         found = json.loads(said)
         if PROBLEM in found:
-            raise InputError(found[PROBLEM])
+            raise RecprismError(found[PROBLEM])
         return Judgement(**found)
 
     def end(self) -> None:
-        """End the process, if one reads the log."""
-        if self._process is not None:
-            self._process.kill()
+        """End the process, if one reads the log, and start no other one."""
+        with self._lock:
+            self._ended = True
+            if self._process is not None:
+                self._process.kill()
 
 
 def main() -> None:
     """Answer the question on stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches all processes of a service, which ends this one
+    for number in (signal.SIGINT, signal.SIGTERM):  # they reach all processes of a service, which ends this one
+        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(AttributeError):  # Windows has no such priority
         os.nice(NICENESS)
     said = json.load(sys.stdin)
     try:
         found = asdict(judge(Question(**{**said, "plan": GovernorPlan(**said["plan"])})))
-    except InputError as problem:
-        found = {PROBLEM: str(problem)}
+    except Exception as problem:  # the governor shows it
+        found = {PROBLEM: str(problem) or type(problem).__name__}
     with contextlib.suppress(BrokenPipeError):  # the service was killed
         sys.stdout.write(json.dumps(found))
         sys.stdout.flush()
