@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from serving_world import Served, Start, request_of, wait_until
+from test_workers import is_alive, workers_of
 
 from recprism.errors import InputError
 from recprism.operate.served_log import SWITCHED_OFF
@@ -80,6 +82,20 @@ def test_a_governor_needs_a_log_with_users_and_no_other_prices() -> None:
         Settings(governor=PRICES)
     with pytest.raises(InputError, match="a table of prices has no effect"):
         Settings(governor=PRICES, prices={"new": 0.1}, log="log", log_users=True, log_key="k" * 32)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the process of the step is found in /proc")
+def test_the_end_of_a_service_ends_its_step(start: Start, export: Path, tmp_path: Path) -> None:
+    plan, log = tmp_path / "governor.toml", tmp_path / "log"
+    plan.write_text(PLAN.format(outcomes=tmp_path / "outcomes.csv"), encoding="utf-8")
+    log.mkdir()
+    os.mkfifo(log / "never.parquet")  # who reads it waits for ever
+    served = start(export, "--log", str(log), "--log-users", "--governor", str(plan), RECPRISM_LOG_KEY="k" * 32)
+    wait_until(lambda: len(workers_of(served)) == 1)
+    (step,) = workers_of(served)
+    served.kill(signal.SIGTERM)
+    assert served.wait() == 0
+    wait_until(lambda: not is_alive(step))
 
 
 def test_the_log_names_a_rule_that_is_switched_off_as_its_reader_does(start: Start, shared_export: Path) -> None:
