@@ -42,7 +42,7 @@ class Clusters:
         table: One row per cluster: ``opened``, ``day``, ``segment``, ``holdout``, ``place``, ``probability``
             and ``price`` of the arm, ``requests``, and a column for each outcome.
         notes: What was left out, what waits, and what counts as 0.
-        final: Clusters that closed until then never change; None if the outcomes have no times.
+        final: Clusters that closed until then never change; None if an outcome has no time.
     """
 
     table: pl.DataFrame
@@ -66,7 +66,7 @@ def read_clusters(
         names: The outcomes.
         window: Days from the first request of a cluster until it closes.
         export: Fingerprint of the export whose requests count; None counts all.
-        since: Earlier requests are left out, and those that were drawn on the day before they were logged.
+        since: Earlier requests are left out, and those that were drawn on another day than they were logged.
 
     Raises:
         InputError: If a file is missing or damaged, if it lacks a column, or if nothing was drawn at random.
@@ -78,6 +78,7 @@ def read_clusters(
     labels = read_outcomes(outcomes, names)
     span = pl.duration(microseconds=round(timedelta(days=window) / timedelta(microseconds=1)))
     rows = _clustered(rows, span)
+    has_times = "arrived" in labels.columns and not labels["arrived"].null_count()
     if "arrived" in labels.columns:
         ends.append(labels["arrived"].max())
         late = (pl.col("arrived") > pl.col("closes")).fill_null(False)
@@ -101,7 +102,7 @@ def read_clusters(
         notes.append(f"{waiting:,} clusters wait: the log or the outcomes end in their window (days: {window:g})")
     if unlabelled := seen - int(closed["labelled"].sum()):
         notes.append(f"{percent(unlabelled / seen)} of the requests have no outcome in the window: they count as 0")
-    final = min(ends) if len(ends) > 1 and None not in ends else None
+    final = min(ends) if has_times and None not in ends else None
     return Clusters(closed.drop("cluster", "closes", "labelled"), tuple(notes), final)
 
 
@@ -152,8 +153,8 @@ def _read(log: str | Path, since: datetime | None) -> pl.DataFrame:
     rows = rows.filter(pl.col("request").is_null() | pl.col("request").is_first_distinct())
     if since is None:
         return rows
-    of_yesterday = pl.col("drawn").str.head(10) < pl.col("time").dt.strftime("%Y-%m-%d")
-    return rows.filter((pl.col("time") >= since) & ~of_yesterday.fill_null(False))
+    of_another_day = pl.col("drawn").str.head(10) != pl.col("time").dt.strftime("%Y-%m-%d")
+    return rows.filter((pl.col("time") >= since) & ~of_another_day.fill_null(False))
 
 
 def _written(file: Path) -> datetime | None:

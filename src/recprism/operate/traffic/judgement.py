@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -30,6 +31,7 @@ from recprism.operate.traffic.steps import together
 PROBLEM = "problem"
 CLOSED = "closed"
 """The folder, in that of the log, with the clusters of days that are over."""
+DIGITS = 5  # of the number of a day
 NICENESS = 10  # requests come first, where processors are busy
 
 
@@ -98,7 +100,7 @@ def judge(asked: Question) -> Judgement:
 
 @dataclass(frozen=True)
 class ClosedDays:
-    """The clusters of days that are over, one file a day.
+    """The clusters of days that are over, one file a day. Files behind a missing one do not count.
 
     Attributes:
         folder: Where they are.
@@ -115,23 +117,24 @@ class ClosedDays:
         """Find those of the evidence that is asked about."""
         since = datetime.fromtimestamp(asked.since, UTC)
         folder = Path(asked.log) / CLOSED / f"{asked.key}-{since:%Y%m%dT%H%M%S}"
-        files = {date.fromisoformat(it.stem): it for it in sorted(folder.glob("*.arrow"))}
+        whole = takewhile(lambda it: int(it[1].stem[:DIGITS]) == it[0], enumerate(sorted(folder.glob("*.arrow"))))
+        files = {date.fromisoformat(it.stem[DIGITS + 1 :]): it for _, it in whole}
         return cls(folder, files, _start(max(files)) + DAY if files else since)
 
     def before(self, new: pl.DataFrame) -> pl.DataFrame:
         """Return all clusters: the kept ones, and then the new ones."""
         parts = []
         for file in self.files.values():
-            with readable(file, "damaged", "delete it and the later ones"):
+            with readable(file, "damaged", "delete it"):
                 parts.append(pl.read_ipc(file))
         return pl.concat([*parts, new], how="diagonal")
 
     def keep(self, new: pl.DataFrame, closed: datetime) -> None:
         """Keep the days whose clusters had all closed a day before some moment: outcomes may come a little late."""
-        for (day,), rows in new.group_by("day", maintain_order=True):
+        for number, ((day,), rows) in enumerate(new.group_by("day", maintain_order=True), len(self.files)):
             if _start(day) + 2 * DAY <= closed:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                with atomic_path(self.folder / f"{day}.arrow") as temporary:
+                with atomic_path(self.folder / f"{number:0{DIGITS}}-{day}.arrow") as temporary:
                     rows.write_ipc(temporary, compression="zstd")
 
 
